@@ -1,4 +1,4 @@
-//===- CompileOptions.h - what a compilation is asked for -------*- C++ -*-===//
+//===- CompileOptions.h - options of a compilation --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,53 +16,54 @@
 
 namespace moec::compiler {
 
-/// The stops of compiling, in order. The first four are IR, and what they
-/// print may be given to the compiler again.
+/// The phases of a compilation, in order. The first four produce IR that the
+/// compiler can read again.
 enum class Phase { Layer, Stages, Kernels, Scheduled, Cuda, Ptx, Package };
 
-/// The options that the passes read.
+/// The options that passes read.
 struct PipelineOptions : Choices {
-  /// Rows of the architecture table, or what resolveTargets() replaces by them.
-  /// May be empty where the module already holds programs, which carry their
+  /// Rows of the architecture table, or names that resolveTargets() replaces by
+  /// rows. May be empty if the module already holds programs, which store their
   /// targets.
   std::vector<std::string> archs;
-  /// A row of the GPU table, or "" for the arch row's own; see
+  /// A row of the GPU table, or "" for the default GPU of the arch's row; see
   /// resolveTargets().
   std::string gpu;
   int64_t maxTokens = 65536;
-  std::vector<std::string> tunedFiles; ///< of measured schedules
-  /// Token ranges to tune, each FIRST-LAST-ROWS-STEP. Ranges of tuned files are
-  /// ignored if there are any.
+  std::vector<std::string> tunedFiles; ///< files of measured schedules
+  /// The token ranges to tune, each as FIRST-LAST-ROWS-STEP. If there are any,
+  /// ranges of tuned files are ignored.
   std::vector<std::string> tunedRanges;
-  /// Compares the programs of the input with its layers.
+  /// Verifies the programs of the input against its layers.
   bool checkPrograms = false;
 };
 
-/// How a layer is compiled. A layer's own options are in its JSON.
+/// The options of a compilation. The layer's own options are in its JSON.
 struct CompileOptions : PipelineOptions {
-  bool foundGpu = false;      ///< `gpu` was detected, not given
-  bool asksMaxTokens = false; ///< the caller says maxTokens
-  /// A JSON file of measured schedules, read before those built in; "" none.
+  bool foundGpu = false; ///< `gpu` was detected, not specified by the caller
+  bool asksMaxTokens = false; ///< the caller specified maxTokens
+  /// A JSON file of measured schedules that takes precedence over built-in
+  /// ones; "": none.
   std::string tunedFile;
-  /// Reads the user's store after tunedFile (plan/TunedStore.h).
+  /// Also reads the user's store, after tunedFile (compiler/plan/TunedStore.h).
   bool tunedStore = false;
   /// Print the IR after each pass, and the time of each pass, to standard
   /// error.
   bool printIrAfterAll = false, timePasses = false;
-  /// A pass that fails or crashes leaves this file, with which moec-opt repeats
-  /// it; "" leaves none.
+  /// The file that a failing or crashing pass writes, with which moec-opt
+  /// reproduces the failure; "": none.
   std::string crashReproducer;
   /// compile() also compiles each kernel and stores the cubins. Needs NVRTC,
-  /// no GPU.
+  /// but no GPU.
   bool cubins = true;
-  /// The folder that caches compiled kernels; "" takes the runtime's default.
+  /// The folder that caches compiled kernels; "" is the runtime's default.
   std::string cacheFolder;
 };
 
-/// A report expects these runs.
+/// The runs that a report predicts.
 struct ExplainOptions {
-  std::vector<int64_t> tokens;       ///< empty: some from 1 to 8,192
-  std::string histogram = "uniform"; ///< see Histogram::parse
+  std::vector<int64_t> tokens;       ///< empty: a selection from 1 to 8,192
+  std::string histogram = "uniform"; ///< see Histogram::parse()
 };
 
 } // namespace moec::compiler

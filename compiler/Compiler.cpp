@@ -1,12 +1,12 @@
-//===- Compiler.cpp - the compiler's façade -------------------------------===//
+//===- Compiler.cpp - the compiler's interface ----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Collects diagnostics into Errors, runs the pipeline and hands kernels to
-// NVRTC. What is refused is decided by the passes.
+// Collects diagnostics into Errors, runs the pipeline and passes kernels to
+// NVRTC. The passes decide what is refused.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ struct PhaseRow {
   std::string_view name;
 };
 
-/// Keeps the errors of a scope, with the place where there is one.
+/// Collects the errors of a scope, with their source locations.
 class ErrorCollector {
 public:
   explicit ErrorCollector(mlir::MLIRContext *context)
@@ -120,8 +120,8 @@ compiler::parse(std::string_view text, std::string_view name,
   return module;
 }
 
-/// The line in several where it is too long to read, cut behind commas outside
-/// of strings.
+/// Splits a line that is too long to read into several. Breaks only after
+/// commas outside of strings.
 static std::string broken(llvm::StringRef line) {
   constexpr size_t kLongest = 400, kColumns = 120;
   if (line.size() <= kLongest)
@@ -151,7 +151,8 @@ std::string compiler::print(mlir::ModuleOp module) {
   return lines;
 }
 
-/// Programs of the input were compiled for so many tokens and for a GPU.
+/// Checks that the token count and GPU that the caller requests are those for
+/// which the programs of the input were compiled.
 static Result<void> checkPrograms(mlir::ModuleOp module,
                                   const CompileOptions &options) {
   const auto disagrees = [](moe::ProgramOp program, const std::string &asked,
@@ -170,7 +171,8 @@ static Result<void> checkPrograms(mlir::ModuleOp module,
     if (options.asksMaxTokens && program.getMaxTokens() != options.maxTokens)
       return disagrees(program, fmt::format("max_tokens {}", options.maxTokens),
                        fmt::format("{}", program.getMaxTokens()));
-    // An arch that is asked for besides may be the GPU's.
+    // If several archs are requested, only programs whose arch the GPU runs are
+    // checked.
     const bool isFor =
         device &&
         (options.archs.empty() ||
@@ -183,8 +185,8 @@ static Result<void> checkPrograms(mlir::ModuleOp module,
   return {};
 }
 
-/// Whether some matmul of the input, or of what it becomes, has no schedule
-/// yet.
+/// Returns true if a matmul of the input, or of the programs that will be
+/// added, has no schedule yet.
 static bool takesSchedules(mlir::ModuleOp module,
                            const CompileOptions &options) {
   std::vector<std::string> archs;
@@ -205,7 +207,8 @@ static bool takesSchedules(mlir::ModuleOp module,
                              .wasInterrupted();
 }
 
-/// Names of the tables, before any attribute is made of them.
+/// Checks the options, including names of table rows, before attributes are
+/// created from them.
 static Result<void> checkNames(mlir::ModuleOp module,
                                const CompileOptions &options) {
   auto invalid = [](std::string message) {
@@ -244,7 +247,8 @@ static Result<void> checkNames(mlir::ModuleOp module,
   return {};
 }
 
-/// The caller's file, which must be right, then those of the user's store.
+/// Returns the caller's file, which must be valid, followed by the files of the
+/// user's store.
 static std::vector<std::string> tunedFilesOf(const CompileOptions &options) {
   std::vector<std::string> files;
   if (!options.tunedFile.empty())
@@ -257,7 +261,8 @@ static std::vector<std::string> tunedFilesOf(const CompileOptions &options) {
 
 Result<void> compiler::lower(mlir::ModuleOp module, Phase phase,
                              const CompileOptions &options) {
-  // A layer says nothing about targets, so none is needed to stop there.
+  // A layer does not depend on targets, so stopping there requires no valid
+  // target.
   bool stopsAtLayer = phase == Phase::Layer;
   if (auto named = checkNames(module, options); !named && !stopsAtLayer)
     return named;
@@ -286,7 +291,7 @@ Result<Shares> compiler::emitShares(mlir::ModuleOp module) {
   return emitCudaShares(module, compilerVersion());
 }
 
-/// The only share.
+/// Returns the only share, or an error if there are several.
 static Result<PackageFiles> oneOf(Shares shares) {
   if (shares.size() > 1)
     return refused("the ranks of layer '{}' have shares of {} sizes; expected "

@@ -1,4 +1,4 @@
-//===- Input.cpp - an input on its way to a package -----------------------===//
+//===- Input.cpp - an input of the compiler -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -49,11 +49,11 @@ Result<void> Input::lowerTo(Phase phase, const CompileOptions &options) {
   return done;
 }
 
-/// The report of a module that is scheduled.
+/// Returns the report of a scheduled module.
 static Result<nlohmann::ordered_json> reportOf(mlir::ModuleOp module,
                                                const ExplainOptions &expected) {
   auto files = TRY(emit(module));
-  // The layer of one rank has what the rank has of its own.
+  // The report of a single rank shows the values of that rank.
   if (files.manifest.ranks.size() == 1)
     files.manifest = TRY(ofRank(std::move(files.manifest), std::nullopt));
   return explainJson(module, files.manifest, expected);

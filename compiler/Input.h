@@ -1,12 +1,12 @@
-//===- Input.h - an input on its way to a package ---------------*- C++ -*-===//
+//===- Input.h - an input of the compiler -----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The command and the C ABI read, lower, compile and explain an input by it.
-// Errors of later passes are in the input's own words.
+// The command and the C ABI use this class to read, lower, compile and explain
+// an input. Errors of later passes use the names of the input.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,30 +28,31 @@
 
 namespace moec::compiler {
 
-/// A context for inputs, one after the other.
+/// Returns a context in which several inputs can be read one after another.
 std::unique_ptr<mlir::MLIRContext> makeContext();
 
-/// An input in a context, which is its own unless one is given.
+/// An input and its MLIR context: its own context, unless the caller passes
+/// one.
 class Input {
 public:
   Input() : own(makeContext()), context(*own) {}
   explicit Input(mlir::MLIRContext &context) : context(context) {}
 
-  /// As importFile.
+  /// Reads a file; see importFile().
   Result<void> readFile(const std::string &path, const ImportOptions &options);
-  /// As importInput.
+  /// Reads a text; see importInput().
   Result<void> readText(std::string_view text, std::string_view name,
                         const ImportOptions &options);
 
-  /// As lower().
+  /// Lowers the module; see lower() in compiler/Compiler.h.
   Result<void> lowerTo(Phase phase, const CompileOptions &options);
-  /// Lowers it; the report of `moec explain --json`.
+  /// Lowers the module and returns the report of `moec explain --json`.
   Result<nlohmann::ordered_json> explain(const CompileOptions &options,
                                          const ExplainOptions &expected);
-  /// As compileShares().
+  /// Compiles the module; see compileShares() in compiler/Compiler.h.
   Result<Shares> compile(const CompileOptions &options);
 
-  /// The module as it is by now; null before it was read.
+  /// Returns the module in its current state, or null before an input is read.
   mlir::ModuleOp get() { return module ? *module : mlir::ModuleOp(); }
 
 private:

@@ -1,4 +1,4 @@
-//===- TargetNames.cpp - archs and GPUs as users name them ----------------===//
+//===- TargetNames.cpp - names of archs and GPUs --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -33,10 +33,10 @@ static std::string lowerOf(std::string_view word) {
 }
 
 //===----------------------------------------------------------------------===//
-// The GPU that is here
+// The local GPU
 //===----------------------------------------------------------------------===//
 
-/// The GPU of the current CUDA context, else the first one.
+/// Returns the GPU of the current CUDA context, or else the first GPU.
 static Result<runtime::DeviceInfo> presentDevice() {
   using namespace runtime::cuda;
   const auto driver = TRY(CudaDriver::get());
@@ -65,8 +65,8 @@ const Architecture *compiler::bestArchOf(int major, int minor) {
   return best;
 }
 
-/// The GPU that schedules assume if nobody names one; "" if none is here, it
-/// has no row, or it runs code of none of `archs`.
+/// Returns the local GPU, which schedules assume if the user names none.
+/// Returns "" if there is no GPU, it has no row, or it runs none of `archs`.
 static std::string presentGpu(const std::vector<std::string> &archs) {
   const auto device = presentDevice();
   if (!device)
@@ -80,7 +80,7 @@ static std::string presentGpu(const std::vector<std::string> &archs) {
 }
 
 //===----------------------------------------------------------------------===//
-// Words
+// Names
 //===----------------------------------------------------------------------===//
 
 const Gpu *compiler::findGpuByWord(std::string_view word) {
@@ -99,7 +99,8 @@ const Gpu *compiler::findGpuByWord(std::string_view word) {
   return first ? first : catalog::findGpuByDevice(word);
 }
 
-/// "sm_90" of "90", "sm90", "9.0" and "compute_90"; "" of another word.
+/// Returns "sm_90" for "90", "sm90", "9.0" and "compute_90"; "" for any other
+/// word.
 static std::string spelledAsArch(std::string_view word) {
   std::string lower = lowerOf(word);
   for (const std::string_view prefix : {"sm_", "sm", "compute_", "compute"})
@@ -113,7 +114,7 @@ static std::string spelledAsArch(std::string_view word) {
   return isNumber ? "sm_" + lower : "";
 }
 
-/// The number of "sm_70".
+/// Returns the number in a name such as "sm_70".
 static std::optional<int> numberOf(std::string_view arch) {
   int number = 0;
   const std::string_view digits = arch.substr(std::min<size_t>(3, arch.size()));
@@ -122,7 +123,7 @@ static std::optional<int> numberOf(std::string_view arch) {
   return code == std::errc() ? std::optional(number) : std::nullopt;
 }
 
-/// The archs of a generation of GPUs; {} if `word` names none.
+/// Returns the archs of a GPU generation; {} if `word` names none.
 static std::vector<std::string_view> archsOfGeneration(std::string_view word) {
   struct Generation {
     std::string_view name;
@@ -163,7 +164,7 @@ Error compiler::unknownArch(const std::string &word) {
                  listOf(meant, "or", false), kAll);
   std::string near = didYouMean(word, names);
   if (near.empty()) {
-    // "h100" of "h100_sxm" is the word that users type.
+    // Users often type "h100" for "h100_sxm".
     std::vector<std::string_view> others = catalog::nameList(catalog::kGpus);
     for (const Gpu &gpu : catalog::kGpus)
       others.push_back(gpu.name.substr(0, gpu.name.find('_')));
@@ -179,7 +180,8 @@ Error compiler::unknownArch(const std::string &word) {
                near, kAll);
 }
 
-/// Says that a twin of the arch has engines that it lacks.
+/// Warns if another arch of the same compute capability supports engines that
+/// this arch lacks.
 static void warnOfTwin(const Architecture &arch,
                        const std::vector<std::string> &archs) {
   const Architecture *twin = catalog::betterTwin(arch);

@@ -1,13 +1,13 @@
-//===- TargetNames.h - archs and GPUs as users name them --------*- C++ -*-===//
+//===- TargetNames.h - names of archs and GPUs ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The command and the C ABI call resolveTargets(). Nothing that they call
-// afterwards looks at the machine, so that passes stay functions of layer and
-// target.
+// The command and the C ABI call resolveTargets(). Functions that they call
+// later do not query the machine, so that passes depend only on the layer and
+// the target.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,23 +22,25 @@
 namespace moec::compiler {
 
 /// Replaces each word of `archs` by a row of the architecture table, and `gpu`
-/// by a row of the GPU table. An arch may be said by `native`, the first GPU
-/// that the driver sees, or by a GPU, which then is `gpu` as well. An empty
-/// `gpu` becomes the GPU that is here if it runs one of the archs. Warns of an
-/// arch whose twin has more engines.
+/// by a row of the GPU table. An arch may be `native`, the first GPU that the
+/// driver reports, or the name of a GPU, which then also sets `gpu`. An empty
+/// `gpu` becomes the local GPU if it runs one of the archs. Warns about an arch
+/// if the arch-specific variant of the same compute capability supports more
+/// engines.
 Result<void> resolveTargets(CompileOptions &options);
 
-/// Returns the arch that has most of what a device of this compute capability
-/// can: the one of that very capability, arch-specific if there is one. Null
-/// if none runs on it.
+/// Returns the arch with the most features that runs on a device of this
+/// compute capability: exactly that capability, arch-specific if possible.
+/// Returns null if no arch runs on the device.
 const catalog::Architecture *bestArchOf(int major, int minor);
 
 /// Returns the error for a word that names neither an arch nor a GPU.
 Error unknownArch(const std::string &word);
 
-/// Returns the GPU that a user's word names: a row's name, the beginning of
-/// one ("h200"), or a driver's name for the device. Of several rows that begin
-/// so it is the one that their arch assumes. Returns null for another word.
+/// Returns the GPU that a user's word names: the name of a row, a prefix of one
+/// ("h200"), or the driver's name of a device. If several rows have the prefix,
+/// returns the one that is the default GPU of its arch. Returns null for any
+/// other word.
 const catalog::Gpu *findGpuByWord(std::string_view word);
 
 } // namespace moec::compiler

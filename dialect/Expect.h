@@ -1,12 +1,13 @@
-//===- Expect.h - what verifiers ask of operands ----------------*- C++ -*-===//
+//===- Expect.h - checks for operation verifiers ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks of ranks, shapes and element types, each with its message. A result is
-// true on failure; an absent value passes. Internal to the verifiers.
+// Checks of ranks, shapes and element types, each with its error message. Every
+// check returns true on failure and accepts an absent value. Internal to the
+// verifiers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,8 @@ inline mlir::RankedTensorType tensor(mlir::Value value) {
   return mlir::cast<mlir::RankedTensorType>(value.getType());
 }
 
-/// `value` must have this shape and, unless null, this element type.
+/// Checks that `value` has the given shape and, unless `element` is null, the
+/// given element type.
 inline mlir::ParseResult expect(mlir::Operation *op, mlir::StringRef name,
                                 mlir::Value value,
                                 mlir::ArrayRef<int64_t> shape,
@@ -49,7 +51,8 @@ inline mlir::ParseResult expectRank(mlir::Operation *op, mlir::StringRef name,
                            << " dimensions, got " << tensor(value);
 }
 
-/// Symbols are names in the manifest and parts of kernels' names.
+/// Checks that `name` is a valid symbol. Symbols become names in the manifest
+/// and parts of kernel names.
 inline mlir::ParseResult expectSymbol(mlir::Operation *op,
                                       mlir::StringRef name) {
   constexpr size_t kLongest = 160;
@@ -76,8 +79,8 @@ inline mlir::Type f32(mlir::Operation *op) {
   return mlir::Float32Type::get(op->getContext());
 }
 
-/// The number of tiles, and zeros that kernels count with: of both matmuls, at
-/// least.
+/// Checks `tile_count`: the number of tiles, followed by at least one counter
+/// for each of the two matmuls.
 inline mlir::ParseResult verifyTileCount(mlir::Operation *op,
                                          mlir::Value value) {
   constexpr int64_t kLeast = 3;

@@ -1,4 +1,4 @@
-//===- FieldParser.h - fields of attributes --------------------*- C++ -*--===//
+//===- FieldParser.h - fields of attributes -------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Every attribute of the dialect is written `<word, field = value, flag>`. The
-// parser here reads the fields in any order, and names the field and the known
-// ones in its errors; the printer leaves away what has its default.
+// parser reads the fields in any order; its errors name the field and list the
+// known fields. The printer omits fields that have their default value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,8 +37,8 @@ namespace moec::moe {
 
 using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
 
-/// Fails, as all the checks here do, by a result that is true on failure:
-/// unless `name` is a row of `table`; `what` is what the table lists.
+/// Checks that `name` is a row of `table`; `what` describes the table's rows
+/// for the message. Like all checks here, it returns true on failure.
 template <typename Row, size_t N>
 mlir::ParseResult verifyWord(EmitError emitError, const Row (&table)[N],
                              llvm::StringRef name, llvm::StringRef what,
@@ -49,7 +49,7 @@ mlir::ParseResult verifyWord(EmitError emitError, const Row (&table)[N],
                      << "'; known: " << catalog::names(table) << others;
 }
 
-/// Fails unless `word` is one of `words`.
+/// Checks that `word` is one of `words`.
 inline mlir::ParseResult verifyOneOf(EmitError emitError,
                                      llvm::ArrayRef<llvm::StringRef> words,
                                      llvm::StringRef word,
@@ -60,7 +60,7 @@ inline mlir::ParseResult verifyOneOf(EmitError emitError,
                      << "'; known: " << llvm::join(words, ", ");
 }
 
-/// Fails unless `values` is empty or holds `count` positive numbers.
+/// Checks that `values` is empty or holds `count` positive integers.
 inline mlir::ParseResult verifyPositiveList(EmitError emitError,
                                             llvm::StringRef name,
                                             llvm::ArrayRef<int64_t> values,
@@ -76,14 +76,14 @@ inline mlir::ParseResult verifyPositiveList(EmitError emitError,
   return mlir::success();
 }
 
-/// One field of an attribute. The printer leaves it away where it has its
-/// default, unless it is required.
+/// One field of an attribute. The printer omits a field that has its default
+/// value, unless the field is required.
 struct Field {
-  llvm::StringRef name; ///< "": it stands first, without a name
-  llvm::StringRef word; ///< the default of a word or a text
-  int64_t number = 0;   ///< the default of an integer
+  llvm::StringRef name; ///< empty: the first field, printed without a name
+  llvm::StringRef word; ///< default value of a word or text field
+  int64_t number = 0;   ///< default value of an integer field
   bool isRequired = false;
-  bool isText = false; ///< in double quotes
+  bool isText = false; ///< printed in double quotes
 
   constexpr Field(const char *name) : name(name) {}
   constexpr Field(const char *name, llvm::StringRef word)
@@ -102,13 +102,14 @@ struct Field {
   }
 };
 
-/// Reads `field = value, flag, ...` up to, not including, the closing `>`.
+/// Reads `field = value, flag, ...` up to the closing `>`, which is not
+/// consumed.
 class FieldParser {
 public:
   explicit FieldParser(mlir::AsmParser &parser) : parser(parser) {}
 
-  /// The functions that members() of schedules call. What does not stand is
-  /// absent.
+  /// The next functions are called by members() of a schedule. A field that is
+  /// not present keeps the value `absent`.
   void word(const char *name, std::string &value, llvm::StringRef absent) {
     value = absent;
     add(name, value);
@@ -117,7 +118,7 @@ public:
     value = absent;
     add(name, value);
   }
-  /// Reads a required list of exactly this many numbers.
+  /// Reads a required list of exactly values.size() integers.
   void integers(const char *name, std::initializer_list<int64_t *> values) {
     rows.push_back({Field(name).required(), false, false,
                     [this, name, values = std::vector<int64_t *>(values)] {
@@ -142,7 +143,8 @@ public:
                     [this, field, &value] { return read(field, value); }});
   }
 
-  /// Fields separated by commas; `first` if nothing stands before them.
+  /// Parses fields separated by commas. `first` is true if no field precedes
+  /// them.
   mlir::ParseResult parse(bool first = true) {
     if (!rows.empty() && rows.front().field.name.empty()) {
       if (rows.front().callback())
@@ -166,7 +168,7 @@ public:
     return require();
   }
 
-  /// The field `name`, whose word has been read already.
+  /// Parses the field `name`, whose name token has already been consumed.
   mlir::ParseResult parseOne(llvm::SMLoc at, llvm::StringRef name) {
     for (Row &row : rows) {
       if (row.field.name.empty() || row.field.name != name)
@@ -244,7 +246,7 @@ private:
       *to = number;
     return mlir::success();
   }
-  /// An attribute of one kind, without its mnemonic.
+  /// Parses an attribute of type T without its mnemonic.
   template <std::derived_from<mlir::Attribute> T>
   mlir::ParseResult read(const Field &, T &value) {
     return parser.parseCustomAttributeWithFallback(value);
@@ -254,7 +256,8 @@ private:
   llvm::SmallVector<Row> rows;
 };
 
-/// Prints fields with commas between them, and none that has its default.
+/// Prints fields separated by commas and omits fields that have their default
+/// value.
 class FieldPrinter {
 public:
   explicit FieldPrinter(mlir::AsmPrinter &printer) : printer(printer) {}
@@ -315,7 +318,7 @@ private:
   bool first = true;
 };
 
-/// The type that owns a parameter while it is read.
+/// The type that owns a parameter's value while it is parsed.
 template <typename T> struct Owned {
   using Type = T;
   static T initial(const Field &) { return T(); }
@@ -333,7 +336,7 @@ template <typename T> struct Owned<llvm::ArrayRef<T>> {
   static Type initial(const Field &) { return {}; }
 };
 
-/// Reads an attribute, whose parameters are these fields.
+/// Parses an attribute whose parameters are the given fields.
 template <typename A, typename... Parameters>
 mlir::Attribute parseFields(mlir::AsmParser &parser, const Field *field,
                             std::type_identity<std::tuple<Parameters...>>) {
@@ -363,7 +366,7 @@ void printFields(mlir::AsmPrinter &printer, const Field *field,
   printer << '>';
 }
 
-/// The same of a schedule, whose members() are its fields.
+/// Parses a schedule attribute, whose fields are listed by members().
 template <typename A>
 mlir::Attribute parseSchedule(mlir::AsmParser &parser,
                               typename A::Fields values) {

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one header of the dialect: attributes, operations, and the plain structs
-// with which attributes of many fields are built by name.
+// The public header of the dialect: attributes, operations, and plain structs
+// from which attributes with many fields are built.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,13 +44,13 @@ struct BlockPair;
 
 namespace moec::moe {
 
-/// Size of a dimension that is known only when a package runs.
+/// The size of a dimension that is known only at run time.
 inline constexpr int64_t kAny = mlir::ShapedType::kDynamic;
 
-/// An attribute of moe.layer, a dictionary with the fields of the manifest's
-/// layer.origin: what an importer read of a model's config and what it assumed.
-/// Absent if no model's config was read. No pass reads it, and no kernel
-/// depends on it.
+/// An attribute of moe.layer: a dictionary with the fields of the manifest's
+/// layer.origin. It records what an importer read from a model's config and
+/// what it assumed. It is absent if no model config was read. No pass reads it,
+/// and no kernel depends on it.
 inline constexpr llvm::StringLiteral kOrigin = "moe.origin";
 
 inline mlir::StringRef text(mlir::Attribute string) {
@@ -62,55 +62,58 @@ class LayerOp;
 class KernelOp;
 class YieldOp;
 
-/// The MLIR type of an element type, by its name in a table; null for "". A
-/// user's word is looked up in the table before.
+/// Returns the MLIR type for the name of an element type, or null for "". The
+/// caller must have checked that the name is a known element type.
 mlir::Type elementType(mlir::MLIRContext *context, std::string_view name);
 
-/// The row of operands that engines multiply as they are, with scales that
-/// packing may repeat; null where there is none.
+/// Returns the row for operands that engines multiply natively, with scales
+/// that packing may repeat, or null.
 const catalog::NativeScales *nativeScales(DescriptorAttr activation,
                                           DescriptorAttr weight);
 
-/// Returns true if both have such scales, and they are powers of two of 128
-/// elements along k.
+/// Returns true if both operands have such scales, and the scales are powers of
+/// two per 128 elements along K.
 bool havePowerGroups(DescriptorAttr activation, DescriptorAttr weight);
 
-/// The shape of a weight's scales, of [experts, parts * partRows, columns],
-/// each part quantized by itself; empty without scales.
+/// Returns the shape of the scales of a weight [experts, parts * partRows,
+/// columns] whose parts are quantized separately; empty without scales.
 llvm::SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
                                          int64_t experts, int64_t parts,
                                          int64_t partRows, int64_t columns);
 
-/// The scales of activations of so many columns, as kernels read them: [1], or
-/// [?, groups].
+/// Returns the type of the scales of activations with `columns` columns as
+/// kernels read them: [1], or [?, groups].
 mlir::RankedTensorType scalesOfRows(DescriptorAttr descriptor, int64_t columns);
 
-/// Who gives a tensor of a layer, or takes it, and when.
+/// The direction of a tensor between a layer and its caller, and when it is
+/// passed.
 enum class TensorRole {
-  Input,          ///< at every run
-  OptionalInput,  ///< may be absent at a run
-  StoredWeight,   ///< once per layer, as the checkpoint holds it
+  Input,          ///< passed to every run
+  OptionalInput,  ///< may be absent in a run
+  StoredWeight,   ///< passed once per layer, as the checkpoint stores it
   Output,         ///< written by every run
-  OptionalOutput, ///< written where a run asks for it
+  OptionalOutput, ///< written if a run requests it
 };
 
-/// A tensor between a layer and its caller. Its leading `?` is tokens or rows.
+/// A tensor that is passed between a layer and its caller. Its leading `?` is
+/// tokens or rows.
 struct LayerTensor {
   llvm::StringRef name;
   TensorRole role = TensorRole::Input;
   mlir::RankedTensorType type;
-  /// Element types that a run may give besides the type's own.
+  /// Other element types that a run may pass instead of the type's own.
   llvm::SmallVector<llvm::StringRef, 2> otherTypes;
-  int64_t alignment = 16; ///< of the pointer, in bytes
-  bool rowStride = false; ///< the caller may give another stride of rows
-  bool ofRows = false;    ///< the leading `?` is rows
+  int64_t alignment = 16; ///< required alignment of the pointer, in bytes
+  bool rowStride = false; ///< the caller may pass a row stride
+  bool ofRows = false;    ///< the leading `?` is rows, not tokens
 };
 
-/// The tensor of that name, or null.
+/// Returns the tensor of the given name, or null.
 const LayerTensor *findTensor(llvm::ArrayRef<LayerTensor> tensors,
                               llvm::StringRef name);
 
-/// Adds the integers, numbers, words and flags that ODS declares and `op` has.
+/// Adds the integer, floating-point, string and flag attributes that ODS
+/// declares and `op` has.
 void addDeclaredAttributes(mlir::Operation *op, mlir::NamedAttrList &to);
 
 /// The fields of #moe.parallel.
@@ -127,7 +130,7 @@ struct Parallel {
 } // namespace moec::moe
 
 namespace moec {
-/// Hashes the members of a schedule, for MLIR's storage.
+/// Hashes the members of a schedule, as MLIR's attribute storage requires.
 template <typename S>
   requires std::derived_from<S, KernelSchedule>
 llvm::hash_code hash_value(const S &schedule) {
@@ -146,7 +149,7 @@ llvm::hash_code hash_value(const S &schedule) {
 }
 } // namespace moec
 
-// Generated code names parameters that it does not use.
+// Generated code has unused parameters.
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include "dialect/MoeDialect.h.inc"

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Verifiers of the attributes, and the parsers and printers that MoeAttrs.td
-// does not generate. A word that no table knows is an error that lists what the
-// table knows.
+// does not generate. A name that no table contains is an error that lists the
+// names in the table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,8 @@ void MoeDialect::registerAttributes() {
       >();
 }
 
-/// Ends the mnemonic of a matmul's schedule, behind its engine.
+/// The suffix of the mnemonic of a matmul schedule, which follows the engine's
+/// name.
 static constexpr llvm::StringLiteral kSchedule = "_schedule";
 
 Attribute MoeDialect::parseAttribute(DialectAsmParser &parser,
@@ -187,8 +188,9 @@ QuantAttr QuantAttr::getSpelled(MLIRContext *context, DescriptorAttr a1,
   return get(context, "", a1, a2, w1, w2);
 }
 
-/// Weights of 4 bits whose scales multiply sums: those of groups of 64 or 128
-/// along k, or of rows. Second scales of rows multiply finished ones.
+/// Returns true for 4-bit weights whose scales multiply the accumulators:
+/// scales per group of 64 or 128 along K, or per row. Second scales per row
+/// multiply the final accumulators.
 static bool scalesSums(DescriptorAttr weight) {
   if (!weight.getElement().isInteger(4) || weight.isPlain() ||
       weight.getDynamic() || weight.getZeroPoint() ||
@@ -227,7 +229,7 @@ bool QuantAttr::mayMultiplyCodes() const {
          isScaled(getW1()) && isScaled(getW2());
 }
 
-/// The name of an element type, as the catalog has it.
+/// Returns the name of an element type as the catalog spells it.
 static std::string nameOfType(Type type) {
   std::string name;
   if (type)
@@ -242,7 +244,7 @@ const catalog::BlockPair *QuantAttr::getBlockPair() const {
         w.getDynamic() || a.getGroup() != w.getGroup() ||
         a.getScale() != w.getScale() || w.getSecondPerRow())
       return nullptr;
-    // Scales of e4m3 are scaled themselves.
+    // Scales of type e4m3 need a second-level scale.
     const bool hasSecond = isa<Float8E4M3FNType>(a.getScale());
     if (bool(a.getSecondScale()) != hasSecond ||
         bool(w.getSecondScale()) != hasSecond)
@@ -266,8 +268,8 @@ const catalog::NativeScales *moec::moe::nativeScales(DescriptorAttr activation,
     if (operand.getSecondScale() || operand.getZeroPoint())
       return nullptr;
   const ArrayRef<int64_t> ofRows = activation.getGroup();
-  // Kernels read powers of two as the f32 numbers that they are, and make those
-  // of groups of 128 alone.
+  // Kernels read power-of-two scales as the equal f32 values, and compute
+  // dynamic ones only for groups of 128.
   const auto isRead = [](DescriptorAttr operand) {
     return operand.getScaleAsRead().isF32();
   };
@@ -389,7 +391,7 @@ LogicalResult QuantAttr::verify(EmitError emitError, StringRef name,
                                 DescriptorAttr w1, DescriptorAttr w2) {
   if (!name.empty() && verifyWord(emitError, catalog::kSchemes, name, "scheme"))
     return failure();
-  // A text without one of them does not parse.
+  // The parser already rejects a scheme without all four descriptors.
   assert(a1 && a2 && w1 && w2 && "a scheme needs four descriptors");
   return success();
 }

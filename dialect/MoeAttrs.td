@@ -1,14 +1,14 @@
-//===- MoeAttrs.td - the attributes of the moe dialect -----*- tablegen -*-===//
+//===- MoeAttrs.td - attributes of the moe dialect ---------*- tablegen -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization, routing, activation, parallel layout, target, weight layout,
-// schedule and report. Parameters that are names of catalog rows are printed
-// as bare words; an unknown name is an error that lists the known ones. The
-// parsers and printers stand in MoeAttrs.cpp.
+// Attributes for quantization, routing, activation, parallelism, target, weight
+// layout, launch plan and report. Parameters that name a catalog row are
+// printed as bare words; an unknown name is an error that lists the known
+// names. MoeAttrs.cpp has the parsers and printers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,14 +20,15 @@ include "dialect/MoeSchedules.td"
 include "mlir/IR/EnumAttr.td"
 include "mlir/IR/TensorEncoding.td"
 
-// An attribute with a parser that names fields in its errors, and a verifier.
+// An attribute with a verifier and a parser whose errors name the fields.
 class Moe_VerifiedAttr<string name, string attrMnemonic, list<Trait> traits = []>
     : Moe_Attr<name, attrMnemonic, traits> {
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
 }
 
-// An attribute whose parameters are fields, a row of FieldParser.h each.
+// An attribute whose parameters are fields, each with one row in
+// FieldParser.h's format.
 class Moe_FieldsAttr<string name, string attrMnemonic, code fields, list<Trait> traits = []>
     : Moe_VerifiedAttr<name, attrMnemonic, traits> {
   let extraClassDefinition = "static constexpr Field k" # name # "Fields[] = {" # fields # [{};
@@ -42,7 +43,7 @@ void $cppClass::print(::mlir::AsmPrinter &printer) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What is computed
+// Quantization, routing, activation and parallelism
 //===----------------------------------------------------------------------===//
 
 def Moe_RealizationAttr : I32EnumAttr<"Realization", "how a matmul multiplies its operands", [
@@ -58,26 +59,27 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     "", "group", "scale", "dynamic",
     "second_scale", "zero_point", "scale_rule", "second_per_row"
   }]> {
-  let summary = "what one operand of a matmul is made of";
+  let summary = "the element type and scales of one matmul operand";
   let description = [{
     The element type, and how elements are scaled:
 
-    * `group`: `[rows, columns]` that share a scale; -1 is the whole extent.
-      `[-1, -1]` is one scale a tensor, `[1, -1]` one a token or an output
-      channel, `[128, 128]` a block, `[1, 32]` a group along K;
-    * `scale`: the scale's element type; present exactly if `group` is;
-    * `dynamic`: the scale is computed from the values at run time;
-    * `second_scale`: the element type of a scale of the scales, one a tensor,
-      which is stored; with `second_per_row` each row has its own: each output
-      channel of a weight a stored one, each token one that is computed at run
-      time beside `dynamic` scales;
-    * `scale_rule`: how a dynamic scale of type f8E8M0FNU follows from the largest
-      magnitude of its group, and the largest power of two P and value V of the
-      element type: `even` is the power of two of the magnitude, rounded to the
-      element's mantissa, over P; `ceil` the least power of two that is no smaller
-      than magnitude / V; `floor` the magnitude's power of two over P. Absent it is
-      `ceil` of 8-bit elements, else `even`;
-    * `zero_point`: the zero point's element type, of an integer element type.
+    * `group`: The block `[rows, columns]` of elements that share a scale; -1 is
+      the whole extent. `[-1, -1]` is per tensor, `[1, -1]` per token or output
+      channel, `[128, 128]` per block, and `[1, 32]` per group of 32 along K.
+    * `scale`: The element type of the scale; present if and only if `group` is.
+    * `dynamic`: The scale is computed from the values at run time.
+    * `second_scale`: The element type of a second-level scale that multiplies
+      the scales (NVFP4's global scale), one per tensor and stored.
+    * `second_per_row`: The second scale is per row. A weight stores one per
+      output channel; activations with `dynamic` scales compute one per token at
+      run time.
+    * `scale_rule`: The rule for a dynamic f8E8M0FNU scale. A is the largest
+      magnitude of the group, and V and P are the largest value and power of two
+      of the element type. `even` is the power of two of A, rounded to the
+      element's mantissa, over P. `ceil` is the smallest power of two that is at
+      least A / V. `floor` is the power of two of A over P. The default is
+      `ceil` for 8-bit elements and `even` otherwise.
+    * `zero_point`: The element type of the zero point, for integer elements.
 
     ```mlir
     #plain = #moe.descriptor<bf16>
@@ -107,20 +109,23 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     }]>
   ];
   let extraClassDeclaration = [{
-    /// No scale of any kind.
+    /// Returns true if the operand has no scales.
     bool isPlain() const { return !getScale(); }
-    /// One scale of all values.
+    /// Returns true if one scale applies to the whole tensor.
     bool isOfTensor() const { return !isPlain() && getGroup()[0] == -1 && getGroup()[1] == -1; }
-    /// A scale of an activation's scales that is stored, below dynamic ones.
+    /// Returns true if the activations have a stored second scale in addition
+    /// to their dynamic scales.
     bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerRow(); }
-    /// A scale for each few elements of a row, of a type that tensor cores read.
+    /// Returns true if every few elements of a row share a scale of a type that
+    /// tensor cores read.
     bool isOfBlocks() const;
-    /// The rule by which dynamic powers of two follow; empty for other scales.
+    /// Returns the rule for dynamic power-of-two scales; empty for other
+    /// scales.
     ::llvm::StringRef getRule() const;
-    /// The same with scales of other groups.
+    /// Returns this descriptor with scales of another group.
     DescriptorAttr withGroup(::llvm::ArrayRef<int64_t> group) const;
-    /// The type that kernels read for a scale: f32 for powers of two, else as
-    /// it is.
+    /// Returns the element type in which kernels read a scale: f32 for
+    /// power-of-two scales, else the scale's own type.
     ::mlir::Type getScaleAsRead() const;
   }];
 }
@@ -128,9 +133,9 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
 def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
   let summary = "the quantization scheme of a layer";
   let description = [{
-    The name of a scheme, or its four descriptors spelled out: `a1` and `a2`
-    are what the two matmuls read as activations, `w1` and `w2` their weights.
-    Four descriptors that are those of a named scheme are that scheme.
+    The name of a scheme, or its four descriptors: `a1` and `a2` describe the
+    activations of the two matmuls, and `w1` and `w2` their weights. Four
+    descriptors that match a named scheme are replaced by its name.
 
     ```mlir
     #named = #moe.quant<bf16>
@@ -148,38 +153,44 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     "::moec::moe::DescriptorAttr":$w2
   );
   let extraClassDeclaration = [{
-    /// The scheme of that name, which must be a row of the catalog.
+    /// Returns the scheme of the given name, which the catalog must have.
     static QuantAttr getScheme(::mlir::MLIRContext *context, ::llvm::StringRef name);
-    /// The scheme with these descriptors, by its name if it has one.
+    /// Returns the scheme with these descriptors, by its name if it has one.
     static QuantAttr getSpelled(::mlir::MLIRContext *context, DescriptorAttr a1,
                                 DescriptorAttr a2, DescriptorAttr w1, DescriptorAttr w2);
-    /// The row's name; empty when spelled out.
+    /// Returns the name of the catalog row; empty if the scheme is spelled out.
     ::llvm::StringRef getScheme() const { return getName(); }
-    /// How the layer's first or second matmul multiplies its operands.
+    /// Returns how the layer's first or second matmul multiplies its operands.
     Realization getRealization(bool first) const;
-    /// Weights become numbers of 16 bits before they are multiplied.
+    /// Returns true if weights are converted to 16-bit values before they are
+    /// multiplied.
     bool dequantizesWeights() const;
-    /// Both matmuls multiply elements of 8 bits, of which scales multiply sums.
+    /// Returns true if both matmuls multiply 8-bit elements and the scales
+    /// multiply the accumulators.
     bool multipliesBytes() const;
-    /// Codes of 4 bits become elements of the activations' 8 as they are, and
-    /// scales multiply sums.
+    /// Returns true if 4-bit codes (quantized values) are converted exactly to
+    /// the activations' 8-bit element type, and the scales multiply the
+    /// accumulators.
     bool multipliesCodes() const;
-    /// Realization 'codes' is possible in place of 'emulated': the activations'
-    /// e4m3 holds each code. Which one it is depends on the target.
+    /// Returns true if realization 'codes' can replace 'emulated', because the
+    /// activations' e4m3 represents each code exactly. The target decides which
+    /// of the two is used.
     bool mayMultiplyCodes() const;
-    /// Realization 'blocks' is possible in place of 'emulated': the engine and
-    /// the operands of it, or null. Which one it is depends on the target.
+    /// Returns the row of the engine and operands with which realization
+    /// 'blocks' can replace 'emulated', or null. The target decides which of
+    /// the two is used.
     const ::moec::catalog::BlockPair *getBlockPair() const;
-    /// Returns the row of the engine that applies the scales in the tensor core
-    /// where both matmuls have 8-bit operands with power-of-two scales of 128
-    /// elements along k; null otherwise.
+    /// Returns the row of the engine that applies the scales in the tensor
+    /// core, if both matmuls have 8-bit operands with power-of-two scales of
+    /// 128 elements along K. Returns null otherwise.
     const ::moec::catalog::BlockPair *getPowerGroups() const;
-    /// Rows of Realizations.h in their order: the scheme's, or what follows from
-    /// the descriptors.
+    /// Returns the names of the rows of Realizations.h to try, in order: those
+    /// of the scheme, or those that follow from the descriptors.
     ::moec::WordList getRealizations() const;
-    /// The same weights, and activations of the type without scales.
+    /// Returns the scheme with unquantized activations of the given type.
     QuantAttr withPlainActivations(::mlir::Type type) const;
-    /// "w4a16": bits of weights and activations, of both matmuls if they differ.
+    /// Returns the bit widths of weights and activations, such as "w4a16", for
+    /// both matmuls if they differ.
     std::string getBits() const;
   }];
 }
@@ -187,26 +198,25 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
 def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     "", "scoring", "renormalize", "groups", "top_groups", "scale", "bias", "softcap", "logit_scale", "epsilon", "sinks"
   }]> {
-  let summary = "how experts are chosen and weighed";
+  let summary = "the method that selects and weights experts";
   let description = [{
-    The name of a routing method, whose row says score, selection and
-    normalization; and what the method may take besides:
+    The name of a routing method, whose catalog row specifies its score,
+    selection and normalization, and the method's optional parameters:
 
-    * `groups`, `top_groups`: experts in groups, of which the best are kept;
-    * `scale`: multiplies the weights;
-    * `bias`: a correction bias is added to the scores for the selection. The
-      keys that are compared are the scores with it; without, the logits;
-    * `logit_scale`: scores are those of logit_scale * logit;
-    * `softcap`: scores are those of softcap * tanh(logit / softcap), where the
-      logit has its scale;
-    * `epsilon`: what the sum of the scores gets before it divides them (1e-20);
-    * `sinks`: so many of the experts, the last ones, are taken by every token.
-      They are the last of its top_k, and their weights are normalized with
-      those of the others.
+    * `groups`, `top_groups`: The numbers of expert groups and of groups kept.
+    * `scale`: A factor of the weights.
+    * `bias`: A correction bias is added to the scores for the selection. Without
+      a bias, the selection compares the logits.
+    * `logit_scale`: The scores are computed from logit_scale * logit.
+    * `softcap`: The scores are computed from softcap * tanh(logit / softcap),
+      with the logit already scaled by `logit_scale`.
+    * `epsilon`: The addend of the sum that divides the scores (default: 1e-20).
+    * `sinks`: The number of last experts that every token selects, as the last
+      of its top_k. Their weights are normalized together with the others.
 
-    An importer that knows a scoring function and flags, but no method, writes
-    `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and `renormalize`;
-    `moe-infer-routing` finds the method.
+    An importer that finds a scoring function and flags but no method name
+    writes `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and
+    `renormalize`; `moe-infer-routing` infers the method.
 
     ```mlir
     #method = #moe.routing<renormalize_naive>
@@ -236,7 +246,8 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
   ];
   let extraClassDeclaration = [{
     double getScaleValue() const { return getScale() ? getScale().getValueAsDouble() : 1.0; }
-    /// The method has no way to choose experts by itself.
+    /// Returns true if the method cannot select experts itself and needs ids
+    /// from the caller.
     bool takesGivenIdsAlone() const;
   }];
 }
@@ -244,12 +255,13 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
 def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation", [{
     "", "alpha", "beta", "linear_beta", "limit", "per_expert"
   }]> {
-  let summary = "what is applied between the two matmuls";
+  let summary = "the activation between the two matmuls";
   let description = [{
-    The name of an activation, whose row says the function, whether it is gated
-    and which numbers it takes. One that is absent is what the row says, and not
-    zero: without a limit there is none. With `per_expert` each expert has
-    numbers of its own, which are weights of the layer.
+    The name of an activation, whose catalog row specifies the function, whether
+    it is gated and which parameters it has. An absent parameter has the row's
+    default, which is not zero: without a limit values are not clamped. With
+    `per_expert` each expert has its own parameters, which are weights of the
+    layer.
 
     ```mlir
     #plain = #moe.activation<silu>
@@ -275,13 +287,15 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation", [{
   ];
   let extraClassDeclaration = [{
     const ::moec::catalog::Activation &getRow() const;
-    /// Whether the first matmul has two halves, gate and up.
+    /// Returns true if the first matmul computes two halves, gate and up.
     bool isGated() const;
-    /// Whether it takes many registers, as erf and two tanh do.
+    /// Returns true if the function needs many registers, as erf and two tanh
+    /// calls do.
     bool takesManyRegisters() const;
-    /// The parameters, the row's where none is said.
+    /// Returns the parameters, with the row's defaults for absent ones.
     ::moec::catalog::ActivationNumbers getNumbers() const;
-    /// The weights that hold the parameters where each expert has its own.
+    /// Returns the names of the weights that hold the parameters if each expert
+    /// has its own.
     ::llvm::SmallVector<::llvm::StringRef> getNumbersOfExperts() const;
   }];
 }
@@ -290,13 +304,14 @@ def Moe_ParallelAttr : Moe_FieldsAttr<"Parallel", "parallel", [{
     {"tp", 1}, "tp_rank", {"pcp", 1}, "pcp_rank", {"dp", 1},
     "dp_rank", {"sp", 1}, "ep", {"placement", "linear"}, "rank"
   }]> {
-  let summary = "how the layer is spread over ranks";
+  let summary = "how the layer is distributed over ranks";
   let description = [{
-    Sizes of tensor, prefill-context, data and sequence parallelism with this
-    process's ranks (absent: 1 and 0), whether experts are spread (`ep`), and
-    how: `placement` is `linear` or `round_robin`. `rank` names the flattened
-    rank, `(dp_rank * pcp + pcp_rank) * tp + tp_rank`, instead of the three.
-    `moe-resolve-parallel` says what this rank holds.
+    The sizes of tensor (`tp`), prefill-context (`pcp`), data (`dp`) and
+    sequence (`sp`) parallelism with this process's ranks (default: size 1, rank
+    0). `ep` enables expert parallelism, and `placement` assigns experts to
+    ranks: `linear` or `round_robin`. `rank` specifies the flattened rank,
+    `(dp_rank * pcp + pcp_rank) * tp + tp_rank`, instead of the three ranks.
+    `moe-resolve-parallel` computes what this rank holds.
 
     ```mlir
     #alone = #moe.parallel<>
@@ -322,23 +337,25 @@ def Moe_ParallelAttr : Moe_FieldsAttr<"Parallel", "parallel", [{
   ];
   let extraClassDeclaration = [{
     Parallel getFields() const;
-    /// dp * pcp * tp: the ranks that share the layer.
+    /// Returns dp * pcp * tp, the number of ranks that share the layer.
     int64_t getFlatSize() const { return getTp() * getPcp() * getDp(); }
-    /// This process among them.
+    /// Returns the flattened rank of this process.
     int64_t getFlatRank() const;
-    /// Experts are spread, and there is more than one rank to spread them over.
+    /// Returns true if experts are distributed over more than one rank.
     bool usesExpertParallelism() const { return getEp() && getFlatSize() > 1; }
-    /// The size and rank by which the intermediate is split.
+    /// Returns the number of shards of the intermediate dimension.
     int64_t getShardSize() const { return usesExpertParallelism() ? 1 : getFlatSize(); }
+    /// Returns the index of this rank's shard of the intermediate dimension.
     int64_t getShardRank() const { return usesExpertParallelism() ? 0 : getFlatRank(); }
-    /// The size and rank by which experts are split.
+    /// Returns the number of ranks that experts are distributed over.
     int64_t getExpertSize() const { return usesExpertParallelism() ? getFlatSize() : 1; }
+    /// Returns this rank's index among the ranks that hold experts.
     int64_t getExpertRank() const { return usesExpertParallelism() ? getFlatRank() : 0; }
   }];
 }
 
 //===----------------------------------------------------------------------===//
-// Where and how it runs
+// Target, layout, plan and workspace
 //===----------------------------------------------------------------------===//
 
 def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target", [{
@@ -346,8 +363,9 @@ def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target", [{
   }]> {
   let summary = "an arch, and the GPU that decisions assume";
   let description = [{
-    `arch` is what code is compiled for. Code never depends on `gpu`; token
-    ranges and schedules may. Without one, the arch row's is assumed.
+    `arch` is the architecture that code is compiled for. Code never depends on
+    `gpu`; token ranges and schedules may. Without `gpu`, the default GPU of the
+    arch's row is assumed.
 
     ```mlir
     #hopper = #moe.target<sm_90a, gpu = h100_sxm>
@@ -361,7 +379,7 @@ def Moe_TargetAttr : Moe_FieldsAttr<"Target", "target", [{
   );
   let extraClassDeclaration = [{
     const catalog::Architecture &getArchRow() const;
-    /// The named GPU's row, else that of the arch's usual GPU, else null.
+    /// Returns the row of the named GPU, or of the arch's default GPU, or null.
     const catalog::Gpu *getGpuRow() const;
   }];
 }
@@ -371,26 +389,26 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
     "tile", "stored", "padded"
   }], [
     DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
-  let summary = "how a packed weight is stored";
+  let summary = "the memory layout of a weight";
   let description = [{
-    The encoding of a weight's tensor type; the shape stays logical.
-    There is one packed copy of each weight, and all kernels read it.
+    The encoding of a weight's tensor type; the shape stays logical. There is
+    one packed copy of each weight, and all kernels read it.
 
-    * `interleave = 8`: gate and up rows alternate in runs of 8: packed rows
-      16 b .. 16 b + 7 are gate rows 8 b .., the next 8 the up rows 8 b ..;
-    * `gate_up_order`: how gate and up rows stand in the weight as stored
-      (`moe.layer` says which orders there are), and in its scales and bias;
-    * `order`: `rows` (K contiguous, the default) or `fragment` (the order in
-      which threads hold it as an operand), then with the `tile` of
-      `[rows, columns]` that is laid out as a unit: `[64, 64]` of codes for
-      operands of 16 bits, `[64, 128]` of codes for operands of 8 bits, `[64, 1]`
-      of their scales and zero points (templates/moe/math/slabs.cuh);
-    * `stored`: of a weight, its scales or zero points that are not packed yet,
-      how they are stored (`moe.layer` says which ways there are); then no other
-      field but the next;
-    * `padded`: the extents of an expert behind which memory has more than the
-      shape says, `[rows, columns]` or `[rows]`: gate and up rows that follow each
-      other are padded apart.
+    * `interleave = 8`: Gate and up rows alternate in runs of 8: packed rows
+      16b to 16b + 7 are gate rows 8b to 8b + 7, followed by the same up rows.
+    * `gate_up_order`: The order of gate and up rows in the weight as stored,
+      and in its scales and bias (`moe.layer` lists the orders).
+    * `order`: `rows` (K contiguous, the default) or `fragment` (MMA fragment
+      order, in which threads load it as an operand). With `fragment`, `tile` is
+      the `[rows, columns]` that is laid out as a unit: `[64, 64]` codes for
+      16-bit operands, `[64, 128]` codes for 8-bit operands, and `[64, 1]` for
+      their scales and zero points (templates/moe/math/slabs.cuh).
+    * `stored`: The stored layout of a weight, its scales or zero points that
+      are not packed yet (`moe.layer` lists the layouts). No other field except
+      `padded` is then allowed.
+    * `padded`: The extents of an expert in memory including padding, `[rows,
+      columns]` or `[rows]`, if larger than the shape. If all gate rows precede
+      or follow all up rows, each of the two is padded separately.
 
     ```mlir
     #gate_up = #moe.layout<interleave = 8, gate_up_order = up_first>
@@ -416,32 +434,35 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
     }]>
   ];
   let extraClassDeclaration = [{
-    /// The layout of a weight before it is packed; `padded` is empty where no
-    /// size is padded.
+    /// Returns the layout of a weight before it is packed. `padded` is empty if
+    /// no dimension is padded.
     static LayoutAttr getStored(::mlir::MLIRContext *context, ::llvm::StringRef row,
                                 ::llvm::ArrayRef<int64_t> padded);
   }];
 }
 
 def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
-  let summary = "what a launch of a kernel takes";
+  let summary = "the launch plan of a kernel";
   let description = [{
-    Everything that follows from the kernel, its schedule and the launches beside
-    it (`moe-plan-launches`):
+    The values that follow from the kernel, its schedule and the neighboring
+    launches (computed by `moe-plan-launches`):
 
-    * `grid`: CTAs, as an expression over tokens and rows; of a persistent
-      kernel as many as have work, of which a GPU starts those that it holds;
-    * `shared_bytes`: dynamic shared memory of a CTA;
-    * `early`: rows, tiles or places are read before the launch in front has
-      ended, which does not write them;
-    * `cursor`: the word of `tile_count` that counts the tiles that persistent CTAs
-      have taken;
-    * `counts`: column tiles of a row tile are counted as they are stored, for the
-      next launch; `awaits`: so many of them are waited for, in place of the end of
-      the launch in front;
-    * `split_tiles`: a cluster shares the k of a tile where a run has no more tiles;
-    * `column_blocks`: CTAs of a token;
-    * `label`: the sizes in the name of the entry.
+    * `grid`: The number of CTAs, as an expression over tokens and rows. For a
+      persistent kernel it is the number of CTAs that have work; a run launches
+      at most the number that is resident on the GPU.
+    * `shared_bytes`: The dynamic shared memory of a CTA, in bytes.
+    * `early`: Rows, tiles or positions are read before the predecessor launch
+      ends, because that launch does not write them.
+    * `cursor`: The index of the word in `tile_count` that counts the tiles that
+      persistent CTAs have claimed.
+    * `counts`: The kernel counts the column tiles of each row tile as it stores
+      them, for the next launch.
+    * `awaits`: The number of column tiles per row tile that the kernel waits
+      for, instead of waiting for the end of the predecessor launch.
+    * `split_tiles`: The number of tiles up to which a cluster splits the K of a
+      tile among its CTAs.
+    * `column_blocks`: The number of CTAs per token.
+    * `label`: The sizes in the entry's name.
 
     ```mlir
     #gate_up = #moe.plan<grid = "min(rows, ceildiv(rows, 16) + 128) * 12", shared_bytes = 94784, cursor = 1, counts = true, label = "16x128x64">
@@ -467,12 +488,12 @@ def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region", [{
     Field("").text(), Field("offset").required().text(), Field("bytes").required().text(),
     Field("first").required(), Field("last").required()
   }]> {
-  let summary = "where a workspace value lies, and when";
+  let summary = "the location and lifetime of a workspace value";
   let description = [{
-    The value's name, the offset and size in bytes as expressions over tokens,
-    rows, max_tokens and sm_count, and the first and the last launch of the
-    variant (inclusive) that need it. Two regions share bytes only if they do
-    not share a launch.
+    The value's name; its offset and size in bytes as expressions over tokens,
+    rows, max_tokens and sm_count; and the first and last launch of the variant
+    (inclusive) that use it. Two regions may share bytes only if no launch uses
+    both.
 
     ```mlir
     #t = #moe.region<"t", offset = "0", bytes = "rows * 1536", first = 1, last = 2>
@@ -489,19 +510,20 @@ def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region", [{
 }
 
 //===----------------------------------------------------------------------===//
-// Why it was decided so
+// Decisions of the resolver
 //===----------------------------------------------------------------------===//
 
 def Moe_CandidateAttr : Moe_FieldsAttr<"Candidate", "candidate", [{
     "backend", "engine", "realization", "computed",
     Field("code").text(), Field("reason").text()
   }]> {
-  let summary = "a way to compute a layer that was judged";
+  let summary = "a way to compute a layer that the resolver considered";
   let description = [{
-    The realization, a word for what it multiplies (`w4a16`: weights of 4 bits,
-    activations of 16), the backend and the engine. A stable code and a sentence
-    say why it was refused; without them it would serve. No backend: the
-    realization is refused whoever would do it.
+    The realization, the operand widths it multiplies (`w4a16`: 4-bit weights,
+    16-bit activations), the backend and the engine. `code` (stable) and
+    `reason` (a sentence) state why the candidate was rejected; if both are
+    absent, the candidate is usable. Without a backend, the realization is
+    rejected for every backend.
 
     ```mlir
     #c = #moe.candidate<backend = grouped, engine = mma_sync, realization = native, computed = w32a32, code = "dtype_not_supported", reason = "engine 'mma_sync' multiplies f16, bf16, not f32">
@@ -524,10 +546,10 @@ def Moe_CandidateAttr : Moe_FieldsAttr<"Candidate", "candidate", [{
 def Moe_ChoiceAttr : Moe_FieldsAttr<"Choice", "choice", [{
     Field("option").required(), Field("value").required().text(), {"by", "option"}
   }]> {
-  let summary = "what the caller asked of the resolver";
+  let summary = "a choice that the caller made for the resolver";
   let description = [{
-    An option, its value, and whether an option said it or an environment
-    variable, by its name.
+    An option, its value, and its origin: `option`, or the name of an
+    environment variable.
 
     ```mlir
     #c = #moe.choice<option = exclude, value = "gemv,emulated", by = MOEC_EXCLUDE>
@@ -545,11 +567,12 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report", [{
     Field("backend").required(), Field("engine").required(), "candidates",
     Field("degraded").text(), {"realization", "native"}, "choices"
   }]> {
-  let summary = "what the resolver decided, and why";
+  let summary = "the resolver's decision and its reasons";
   let description = [{
-    The winner, every candidate in the order in which they were judged, what the
-    choice degraded from (absent: nothing), and what the caller asked for.
-    `realization` is a row of Realizations.h (absent: `native`).
+    The chosen backend and engine, all candidates in the order in which they
+    were considered, the preferred choice that was not possible (absent: none),
+    and the caller's choices. `realization` is a row of Realizations.h (default:
+    `native`).
 
     ```mlir
     #r = #moe.report<backend = unfused, engine = simt, candidates = [<backend = grouped, code = "not_requested", reason = "another backend was asked for">], degraded = "mma_sync, since sm_75 has no bf16">
@@ -565,10 +588,10 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report", [{
     OptionalArrayRefParameter<"::moec::moe::ChoiceAttr">:$choices
   );
   let extraClassDeclaration = [{
-    /// Why the chosen backend does not take the engine for what is computed;
-    /// null where nothing says so.
+    /// Returns the candidate that states why the chosen backend rejects the
+    /// engine for the chosen realization, or null.
     CandidateAttr getRefusalOf(::llvm::StringRef engine) const;
-    /// The caller's choice by the option; null for none.
+    /// Returns the caller's choice for the option, or null.
     ChoiceAttr getChoice(::llvm::StringRef option) const;
   }];
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers of what says where and how code runs, and why: target, layout,
-// region, candidate, report.
+// Verifiers of the attributes that describe where and how code runs and why:
+// target, layout, region, candidate, choice and report.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// Whether both are of one program: engines are native or dequantized.
+/// Returns true if both realizations yield the same program: `native` and
+/// `dequantized` differ only in the engine.
 static bool isSameLayer(StringRef realization, StringRef other) {
   const auto isExact = [](StringRef word) {
     return word.empty() || word == "native" || word == "dequantized";
@@ -107,7 +108,7 @@ LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
 
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                          EmitError emitError) const {
-  // Numbers of whole rows have one dimension less.
+  // Scales and zero points of whole rows have one dimension less.
   const bool inRows = getInterleave() == 0 && getTile().empty();
   const bool inFragments = getOrder() == "fragment" && getTile()[1] == 1;
   if (shape.size() != 3 && !(shape.size() == 2 && (inRows || inFragments)))

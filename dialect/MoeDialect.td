@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The dialect itself and the base classes of its attributes and operations.
+// The dialect, and the base classes of its attributes and operations.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,26 +18,27 @@ include "mlir/IR/AttrTypeBase.td"
 def Moe_Dialect : Dialect {
   let name = "moe";
   let cppNamespace = "::moec::moe";
-  let summary = "Mixture-of-Experts layers, from what the user says to launches";
+  let summary = "Mixture-of-Experts layers, from the user's description to kernel launches";
   let description = [{
-    The language of moec, in three levels, each of which can be printed, parsed
-    and stopped at:
+    The IR of moec has three levels. The pipeline can print, parse and stop at
+    each of them:
 
-    1. `moe.layer`: what the user said;
-    2. `moe.program`: the layer as stages in value form, once per range of
-       token counts (`moe.variant`);
+    1. `moe.layer`: the layer as the user describes it;
+    2. `moe.program`: the layer as stages in value form, one `moe.variant` per
+       range of token counts;
     3. the same program as kernels (`moe.kernel`, a region of stages) and
        launches (`moe.launch`).
 
-    Everything that can be named (schemes, routing methods, activations,
-    engines, backends, archs, GPUs) is a row of a table in `dialect/catalog`.
-    A leading `?` in a tensor type is a number of tokens or of rows (pairs of a
-    token and one of its experts, sorted by expert); each operation says which.
+    Schemes, routing methods, activations, engines, backends, archs and GPUs are
+    rows of tables in `dialect/catalog`. A leading `?` in a tensor type is the
+    number of tokens or of rows ((token, expert) pairs sorted by expert); each
+    operation specifies which.
   }];
   let usePropertiesForAttributes = 1;
   let extraClassDeclaration = [{
     void registerAttributes();
-    /// Schedules of a matmul are called as their engine, a row of Engines.h.
+    /// Parses and prints attributes. The mnemonic of a matmul schedule is the
+    /// name of its engine, a row of Engines.h.
     ::mlir::Attribute parseAttribute(::mlir::DialectAsmParser &parser,
                                      ::mlir::Type type) const override;
     void printAttribute(::mlir::Attribute attribute,
@@ -53,7 +54,7 @@ class Moe_Attr<string name, string attrMnemonic, list<Trait> traits = []>
 class Moe_Op<string mnemonic, list<Trait> traits = []>
     : Op<Moe_Dialect, mnemonic, traits>;
 
-// I64Attr with a signed accessor.
+// An I64Attr whose accessor is signed.
 def Moe_IntAttr
     : TypedSignlessIntegerAttrBase<I64, "int64_t", "64-bit integer attribute">;
 

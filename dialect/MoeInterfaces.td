@@ -1,12 +1,12 @@
-//===- MoeInterfaces.td - what all stages have -------------*- tablegen -*-===//
+//===- MoeInterfaces.td - the interface of stages ----------*- tablegen -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A stage says of itself what a manifest says of it. The names are those of
-// its operands and results in ODS.
+// The interface through which a stage describes itself for the manifest. Names
+// are those of its operands and results in ODS.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,9 @@ include "mlir/IR/OpBase.td"
 def Moe_StageOpInterface : OpInterface<"StageOpInterface"> {
   let cppNamespace = "::moec::moe";
   let description = [{
-    A stage of a kernel. Operands, results and attributes are called as in
-    manifests; fields of argument blocks are called as the operand or the result
-    that they are.
+    A stage of a kernel. Manifests use the ODS names of operands, results and
+    attributes. A field of an argument block has the name of its operand or
+    result.
   }];
   let methods = [
     InterfaceMethod<"The names of the operands in ODS. '?' follows one that may be absent.",

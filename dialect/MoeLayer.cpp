@@ -19,8 +19,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// Attributes of every layer, in the order of printing; the options follow by
-/// their names.
+/// The attributes of every layer in printing order. The options follow in their
+/// declared order.
 static constexpr StringRef kLeading[] = {
     "num_experts",         "top_k",    "hidden_size",
     "intermediate_size",   "in_dtype", "out_dtype",
@@ -53,7 +53,8 @@ ParseResult LayerOp::parse(OpAsmParser &parser, OperationState &result) {
     }
   }
   result.attributes.append(options);
-  // Else an option of another kind would count as absent.
+  // Otherwise an option with an attribute of the wrong kind would count as
+  // absent.
   return result.name.getRegisteredInfo()->verifyInherentAttrs(
       result.attributes, [&] { return parser.emitError(at); });
 }
@@ -95,7 +96,8 @@ DictionaryAttr LayerOp::getDefaults() {
   return cast<DictionaryAttr>(getPropertiesAsAttr(getContext(), options));
 }
 
-/// Types of what goes in and out: what the scheme reads, and plain floats.
+/// Checks the element types of inputs and outputs: they must be floating-point
+/// types, and the scheme must accept the input type.
 static LogicalResult verifyTypes(LayerOp op) {
   for (auto [name, type] :
        {std::pair<StringRef, Type>("in_dtype", op.getInDtype()),
@@ -106,7 +108,7 @@ static LogicalResult verifyTypes(LayerOp op) {
              << "'" << name << "' must be a float type, got " << type;
   const DescriptorAttr a1 = op.getQuant().getA1();
   const Type element = a1.getElement();
-  // Between these x is converted; codes need a scale.
+  // x is converted between these types; quantized types need a scale.
   if (a1.isPlain() && element != op.getInDtype() &&
       !(element.isF32() || element.isF16() || element.isBF16()))
     return op.emitOpError()
@@ -120,7 +122,7 @@ static LogicalResult verifyTypes(LayerOp op) {
   return success();
 }
 
-/// Attributes that moe-choose-realization wrote.
+/// Verifies the attributes that moe-choose-realization writes.
 static LogicalResult verifyRealization(LayerOp op) {
   const std::optional<StringRef> realization = op.getRealization();
   const auto emitError = [&] { return op.emitOpError(); };
@@ -130,7 +132,8 @@ static LogicalResult verifyRealization(LayerOp op) {
   const std::optional<QuantAttr> stored = op.getStoredQuant();
   if (bool(stored) != (realization == "weight_only"))
     return op.emitOpError() << "'stored_quant' is of realization 'weight_only'";
-  // An engine makes "dequantized" of what is native: the program is the same.
+  // `native` and `dequantized` differ only in the engine, so their program is
+  // the same.
   const WordList ways = op.getUsersQuant().getRealizations();
   const bool isOne = ways.size() < 2 || ways.contains("dequantized");
   if (realization && isOne)
@@ -240,7 +243,8 @@ static LogicalResult verifyRanks(LayerOp op) {
   return success();
 }
 
-/// Fails unless what moe-resolve-parallel wrote is what `parallel` says.
+/// Checks that the attributes that moe-resolve-parallel writes are consistent
+/// with `parallel`.
 static LogicalResult verifyLocal(LayerOp op) {
   const int given = bool(op.getIntermediateSizePerPartition()) +
                     bool(op.getLocalBegin()) + bool(op.getLocalExperts()) +

@@ -1,13 +1,13 @@
-//===- MoeLayerOps.td - level 1, what the user said --------*- tablegen -*-===//
+//===- MoeLayerOps.td - level 1, the layer op --------------*- tablegen -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The layer as an inference engine describes it. Its options are all that such
-// an engine can say; what no backend does yet is refused by
-// moe-check-target, never ignored.
+// The layer as a serving engine describes it. Its options cover what vLLM can
+// specify. moe-check-target rejects an option that no backend supports; no
+// option is ignored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,13 +18,14 @@ include "dialect/MoeAttrs.td"
 include "mlir/IR/SymbolInterfaces.td"
 
 def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
-  let summary = "a Mixture-of-Experts layer, whole, as the user describes it";
+  let summary = "a Mixture-of-Experts layer as the user describes it";
   let description = [{
-    `num_experts` routed experts, of which `top_k` are chosen for each token; an
-    expert is a matmul from `hidden_size` to `intermediate_size` (twice that where
-    the activation is gated), the activation, and a matmul back. All sizes are
-    the whole layer's, whatever `parallel` says. The layer JSON and the manifest
-    have the same names.
+    The layer has `num_experts` routed experts, and each token is routed to
+    `top_k` of them. An expert is a matmul with w13 from `hidden_size` to
+    `intermediate_size` (twice that if the activation is gated), the activation,
+    and a matmul with w2 back to `hidden_size`. All sizes are those of the whole
+    layer, regardless of `parallel`. The layer JSON and the manifest use the
+    same names.
 
     ```mlir
     moe.layer @qwen3_30b_a3b {
@@ -34,91 +35,118 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, tp_rank = 1>}
     ```
 
-    Options, and what absence means:
+    Options with their defaults in parentheses. E is the number of experts, H
+    the hidden size and I the intermediate size.
 
-    * `has_bias`: the matmuls add biases b13 and b2 (no);
-    * `gate_up_order`: rows of w13, and what belongs to them in its bias and
-      scales, are `gate_first` (default), `up_first` or `interleaved` (gate 0,
-      up 0, gate 1, ...). Scales of blocks of rows, and of tensors, are those of
-      gate and up apart: the gate's first, or the up's if `up_first`;
-    * `accumulate`: products are added in `f32` (default), or `fast`, as the
-      tensor core adds them over all of k: for 8-bit operands whose scales are
-      of tensors, channels or tokens;
-    * `stored_layout`: how w13 and w2, and what scales them, are stored: as
-      `rows` [E, 2I, H] and [E, H, I] (default), `columns` [E, H, 2I] and
-      [E, I, H] (scales as with rows), `columns_with_scales` (these so, too),
-      `scales_128x4` (rows, whose scales lie in atoms of 128 x 4), or as
-      checkpoints of integers are: `gptq`, `gptq_v2`, `awq`, `pack_quantized` (of
-      compressed-tensors);
-    * `group_index`: columns of the weights' k are in groups that
-      `w13_group_index` [E, H] and `w2_group_index` [E, I] say, in place of the
-      first ones, the next ones and so on (no): scales and zero points are those
-      of groups. Gate and up of an expert share their order;
-    * `weights_dtype`: w13 and w2 are stored as floats of this type, and become
-      codes and scales as the scheme says when they are packed (as the scheme
-      has them);
-    * `input_quantized`: x comes quantized, with its scales (no);
-    * `is_scale_swizzled`: block scales of activations come swizzled (no);
-    * `apply_router_weight_on_input`: weights multiply x in place of the
-      experts' outputs, with top_k = 1 (no);
-    * `routed_scaling_factor`: multiplies the routing weights (1), or with
-      `apply_routed_scale_to_output` the sum over experts;
-    * `per_expert_scale`: each expert's weight has a factor (no);
-    * `hash_vocabulary`: ids come from a table of so many token ids (0: no);
-    * `num_zero_experts`: so many that the router may choose behind the real ones
-      have no weights: each hands x on as it is (0). The first rank adds them;
-    * `num_constant_experts`: so many experts behind the others have a vector
-      each, of the weight `constant_experts`, in place of an output (0);
-    * `n_shared_experts`, `shared_intermediate_size` (of each: as the others'),
-      `shared_expert_gate`: experts that every token takes (0). Their weight is 1,
-      or the sigmoid of an input. They are behind the others in the weights, or
-      one MLP of as many times the width, with weights of its own: where
-      `shared_intermediate_size_per_partition` says its columns on this rank;
-    * `num_redundant_experts`, `enable_eplb`: replicas, and that each run says
-      which physical experts there are of a logical one (0, no);
-    * `expert_map`: the caller says at each run which of the local experts an
-      id means (no: those from `local_begin` on);
-    * `latent_hidden_size`: the experts' width where the caller projects x to it
-      first, and the output back (0: none). x and the output are then as wide;
-    * `stored_hidden_size`, `stored_intermediate_size_per_partition`: the sizes of
-      the weights of a rank as stored, with what pads them (as what the rank
-      computes): that is never read;
-    * `activation_format`: `standard` (default), or `batched`: rows come
-      dispatched, so many slots for each local expert with a count of those that
-      it has, and go back unweighted. Routing is then the sender's;
-    * `all_to_all`: the transport between ranks (none). With `gather_scatter` the
-      package itself moves tokens and sums between ranks, and so it does with
-      `one_sided`, where its kernels write into the memory of other ranks; with
-      any other the caller does;
-    * `residual`: an input of the output's type, which may be the output itself,
-      is added to it before it is rounded, where the caller gives one (no);
-    * `skip_final_all_reduce`: the caller reduces over ranks (no);
-    * `defer_moe_finalize`: the caller sums over experts: of the output there are
-      the rows of all pairs, sorted by expert, and their places (no);
-    * `batch_invariant`: the bits of a token's result are the same in any batch:
-      one variant serves all token counts (no);
-    * `is_lora_enabled`: what adapters of the matmuls give each pair are inputs, added
-      before the activation and before the sum over experts (no);
-    * `post_expert_norm_eps`: each expert's row y of the output becomes its RMS
-      norm before its weight multiplies it: with z = (1 + post_expert_norm) * y,
-      z / sqrt(mean(z^2) + this number) (no).
-    * `part`: what is compiled of the layer (all of it). `route`: the ids and
-      weights of each token. `quantize`: the codes and scales of x. `finalize`:
-      the weighted sum of the experts' outputs, whose ids and weights are given.
+    * `has_bias`: The two matmuls add biases, b13 and b2 (default: no).
+    * `gate_up_order`: The order of the gate and up rows in w13, its bias and
+      its scales: `gate_first`, `up_first`, `interleaved` (gate 0, up 0, gate 1,
+      ...) or `interleaved_8` (8 gate rows, 8 up rows, ...) (default:
+      `gate_first`). Scales of row blocks and of whole tensors are separate for
+      gate and up; the gate's scales come first, or the up's scales if the order
+      is `up_first`.
+    * `accumulate`: The precision of the accumulators: `f32`, or `fast` to
+      accumulate over all of K in the tensor core's own precision, which is
+      supported for 8-bit operands with per-tensor, per-channel or per-token
+      scales (default: `f32`).
+    * `stored_layout`: The memory layout of w13, w2, their scales and their zero
+      points in the checkpoint (default: `rows`). `rows` is w13 [E, 2I, H] and
+      w2 [E, H, I]. `columns` is w13 [E, H, 2I] and w2 [E, I, H] with scales as
+      in `rows`; `columns_with_scales` also transposes the scales.
+      `scales_128x4` is `rows` with scales in swizzled 128 x 4 blocks. `gptq`,
+      `gptq_v2`, `awq` and `pack_quantized` (compressed-tensors) are the layouts
+      of integer checkpoints.
+    * `group_index`: `w13_group_index` [E, H] and `w2_group_index` [E, I] give
+      the quantization group of each column of K, as GPTQ act-order (`desc_act`)
+      checkpoints do; scales and zero points are per group, and gate and up of
+      an expert share one order (default: no, groups are consecutive columns).
+    * `weights_dtype`: The floating-point element type in which w13 and w2 are
+      passed; packing quantizes them to the codes and scales of `quant`
+      (default: absent, w13 and w2 are already quantized as `quant` specifies).
+    * `input_quantized`: The input x is already quantized and comes with its
+      scales (default: no).
+    * `is_scale_swizzled`: The block scales of the quantized input are in the
+      swizzled 128 x 4 layout (default: no).
+    * `apply_router_weight_on_input`: The routing weight multiplies x before the
+      first matmul instead of the expert's output; requires top_k = 1 (default:
+      no).
+    * `routed_scaling_factor`: A factor of the routing weights (default: 1).
+    * `apply_routed_scale_to_output`: `routed_scaling_factor` multiplies the sum
+      over the experts instead of the routing weights (default: no).
+    * `per_expert_scale`: An input with one factor per expert, which multiplies
+      the expert's routing weight (default: no).
+    * `hash_vocabulary`: The vocabulary size of a table [vocabulary, top_k] from
+      which the top-k ids of a token id are read (default: 0, no table).
+    * `num_zero_experts`: The number of identity experts, which have no weights
+      and return x; the router can select them, and their ids follow those of
+      the real experts (default: 0). Only the first rank adds their outputs.
+    * `num_constant_experts`: The number of constant experts, whose output is a
+      vector of the weight `constant_experts`; their ids follow all others
+      (default: 0).
+    * `n_shared_experts`: The number of shared experts, which process every
+      token with weight 1 (default: 0). Their weights follow those of the other
+      experts in w13 and w2. If `shared_intermediate_size_per_partition` is set,
+      they are instead one MLP with its own weights, whose width is the sum of
+      their widths.
+    * `shared_intermediate_size`: The intermediate size of each shared expert
+      (default: `intermediate_size`).
+    * `shared_expert_gate`: The weight of the shared experts is the sigmoid of
+      an input, one value per token (default: no).
+    * `num_redundant_experts`: The number of redundant physical experts
+      (replicas) for expert load balancing (default: 0).
+    * `enable_eplb`: Each run receives a map from logical to physical experts
+      (EPLB) (default: no).
+    * `expert_map`: Each run receives a map from expert ids to local experts
+      (default: no, the rank's experts are given by `local_begin` and
+      `local_stride`).
+    * `latent_hidden_size`: The width of x and of the output if the caller
+      projects the hidden states to a smaller latent size before the layer and
+      back after it (default: 0, the width is `hidden_size`).
+    * `stored_hidden_size`: The hidden size of a rank's weights in memory
+      including padding, which is never read (default: no padding).
+    * `stored_intermediate_size_per_partition`: The intermediate size of a
+      rank's weights in memory including padding, which is never read (default:
+      no padding).
+    * `activation_format`: `standard`, or `batched` if tokens arrive already
+      dispatched as [local experts, slots] rows with a row count per expert and
+      the results return unweighted; the sender then routes and combines
+      (default: `standard`).
+    * `all_to_all`: The transport between ranks (default: none). With
+      `gather_scatter` and with `one_sided` the package dispatches tokens and
+      combines results itself; `one_sided` kernels write directly into the
+      memory of the other ranks. With any other value the caller communicates.
+    * `residual`: An optional input of the output's element type is added to the
+      result before rounding; it may alias the output (default: no).
+    * `skip_final_all_reduce`: The caller performs the final all-reduce over
+      ranks (default: no).
+    * `defer_moe_finalize`: The caller computes the weighted sum over experts;
+      the outputs are the rows of all (token, expert) pairs sorted by expert,
+      and the position of each pair (default: no).
+    * `batch_invariant`: The result of a token is bitwise identical in every
+      batch, so one variant serves all token counts (default: no).
+    * `is_lora_enabled`: The LoRA deltas of each (token, expert) pair are
+      inputs, added before the activation and before the sum over experts
+      (default: no).
+    * `post_expert_norm_eps`: The epsilon of an RMS norm of each expert's output
+      row y, applied before its routing weight: z / sqrt(mean(z^2) + epsilon)
+      with z = (1 + post_expert_norm) * y (default: absent, no norm).
+    * `part`: The part of the layer to compile (default: the whole layer).
+      `route` computes top-k ids and weights, `quantize` the codes (quantized
+      values) and scales of x, and `finalize` the weighted sum of the experts'
+      outputs for given ids and weights.
+    * `ranks`: The flattened ranks that the package serves, in ascending order;
+      the first is the rank in `parallel` (default: only that rank).
 
-    * `ranks`: the flattened ranks that the package is for, ascending; the rank
-      in `parallel` is the first of them (that one alone).
+    `moe-choose-realization` writes `realization` if the scheme has several. If
+    the layer is computed with another scheme (`weight_only`), `stored_quant` is
+    the user's scheme.
 
-    `realization` is what `moe-choose-realization` chose where the scheme may be
-    computed in several ways. `stored_quant` is then the scheme of the user, if
-    the layer is computed by another one (`weight_only`).
-
-    `intermediate_size_per_partition`, `local_begin`, `local_experts`,
-    `local_stride`, `shared_intermediate_size_per_partition` and `w2_bias` are
-    what the rank in `parallel` holds, written by `moe-resolve-parallel`: local
-    expert i is expert `local_begin` + i * `local_stride`. Code depends on the
-    sizes per partition and `local_experts` alone, which are equal for all
-    `ranks`.
+    `moe-resolve-parallel` writes `intermediate_size_per_partition`,
+    `local_begin`, `local_experts`, `local_stride`,
+    `shared_intermediate_size_per_partition` and `w2_bias` for the rank in
+    `parallel`. Local expert i is expert `local_begin` + i * `local_stride`.
+    Generated code depends only on the sizes per partition and on
+    `local_experts`, which are equal for all `ranks`.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
@@ -180,10 +208,12 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
   let hasVerifier = 1;
   let extraClassDeclaration = [{
     bool isGated() { return getActivation().isGated(); }
-    /// Whether the package moves tokens and sums between ranks, not its caller.
+    /// Returns true if the package, not its caller, moves tokens and partial
+    /// sums between ranks.
     bool communicates() { return getAllToAll() == "gather_scatter" || getAllToAll() == "one_sided"; }
-    /// Options that the manifest's layer has by the same names: flags, and those
-    /// that have a default. It omits one with '?' where it has its default.
+    /// Returns the names of the options that the manifest stores under the same
+    /// name: flags and options with a default. An option whose name ends in '?'
+    /// is omitted if it has its default.
     static ::llvm::ArrayRef<::llvm::StringRef> getManifestOptions() {
       static constexpr ::llvm::StringRef words[] = {"accumulate", "activation_format?",
         "apply_router_weight_on_input", "batch_invariant", "defer_moe_finalize", "enable_eplb",
@@ -192,71 +222,83 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
         "stored_hidden_size?", "stored_intermediate_size_per_partition?"};
       return words;
     }
-    /// The options that have a default, with it.
+    /// Returns the options that have a default, with their default values.
     ::mlir::DictionaryAttr getDefaults();
-    /// The width of x and of the experts' outputs.
+    /// Returns the width of x and of the experts' outputs.
     int64_t getWidth() { return getLatentHiddenSize().value_or(0) > 0 ? *getLatentHiddenSize() : getHiddenSize(); }
-    /// Experts that routing may end at, replicas counted.
+    /// Returns the number of physical experts, including replicas.
     int64_t getPhysicalExperts() { return getNumExperts() + getNumRedundantExperts().value_or(0); }
-    /// Whether shared experts are an MLP with weights of its own.
+    /// Returns true if the shared experts are one MLP with its own weights.
     bool hasSharedMlp() { return bool(getSharedIntermediateSizePerPartition()); }
-    /// The width of that MLP on all ranks together.
+    /// Returns the width of the shared MLP over all ranks.
     int64_t getSharedWidth() {
       const int64_t own = getSharedIntermediateSize().value_or(0);
       return getNSharedExperts().value_or(0) * (own > 0 ? own : int64_t(getIntermediateSize()));
     }
-    /// Shared experts behind the others in the weights.
+    /// Returns the number of shared experts whose weights follow those of the
+    /// routed experts.
     int64_t getSharedRows() { return hasSharedMlp() ? 0 : getNSharedExperts().value_or(0); }
-    /// Experts whose weights stand together: shared ones behind the physical.
+    /// Returns the number of experts in w13 and w2: the physical experts, then
+    /// the shared experts.
     int64_t getStoredExperts() { return getPhysicalExperts() + getSharedRows(); }
-    /// The experts chosen for a token, and the shared ones behind them.
+    /// Returns the number of (token, expert) pairs of a token: top_k chosen
+    /// experts, then the shared experts.
     int64_t getPairsOfToken() { return getTopK() + getSharedRows(); }
-    /// Experts that the router knows: the real ones, then those without weights.
+    /// Returns the number of experts the router scores: the real experts, then
+    /// the zero and constant experts.
     int64_t getRoutedExperts() { return getNumExperts() + getNumZeroExperts().value_or(0) + getNumConstantExperts().value_or(0); }
-    /// Places that a chosen expert may have: those of weights, then of constants,
-    /// which no rank has rows of.
+    /// Returns the number of places (expert indices after mapping): the experts
+    /// with weights, then the constant experts, for which no rank has rows.
     int64_t getPlaces() { return getStoredExperts() + getNumConstantExperts().value_or(0); }
-    /// The flattened ranks that the package is for.
+    /// Returns the flattened ranks that the package serves.
     ::llvm::SmallVector<int64_t> getRanksOfPackage();
-    /// Whether one rank alone of several adds b2, and what zero experts hand on.
+    /// Returns true if only one of several ranks adds b2.
     bool addsW2BiasByRank() { return getParallel().getShardSize() > 1; }
+    /// Returns true if only one of several ranks adds the outputs of zero experts.
     bool addsZeroExpertsByRank() { return getParallel().getFlatSize() > 1; }
-    /// Whether that part alone is compiled.
+    /// Returns true if only the given part of the layer is compiled.
     bool isPart(::llvm::StringRef part) { return getPart() == part; }
-    /// Whether weights of pairs multiply x before it is quantized.
+    /// Returns true if the routing weights multiply x before x is quantized.
     bool weighsX() { return getApplyRouterWeightOnInput() && !isBatched(); }
-    /// Whether the place of a pair's weights may be another number than its id.
+    /// Returns true if the place of a pair's expert can differ from its expert
+    /// id.
     bool hasPlaces() {
       return getEnableEplb() || getExpertMap() || getNumZeroExperts().value_or(0) > 0 ||
              getSharedRows() > 0;
     }
-    /// Rows come by expert, with counts.
+    /// Returns true if rows arrive grouped by expert with a count per expert.
     bool isBatched() { return getActivationFormat() == "batched"; }
-    /// Rows at most for each of a run's tokens, which are slots of an expert
-    /// where rows come by expert. The layer must be resolved.
+    /// Returns the maximum number of rows per token of a run. In the batched
+    /// format a run's tokens are the slots of one expert. The layer must be
+    /// resolved.
     int64_t getRowsOfToken() { return isBatched() ? *getLocalExperts() : getPairsOfToken(); }
-    /// The type that matmuls multiply where weights are dequantized: the
-    /// activations', or of emulated ones the input's type of 16 bits.
+    /// Returns the element type the matmuls multiply if weights are
+    /// dequantized: the activations' type, or the 16-bit input type if
+    /// activations are emulated.
     ::mlir::Type getComputeType();
-    /// The layer's inputs in the order of a program's arguments, then its
-    /// outputs. The layer must be resolved.
+    /// Returns the layer's inputs in the order of a program's arguments,
+    /// followed by its outputs. The layer must be resolved.
     ::llvm::SmallVector<LayerTensor> getTensors();
-    /// Weights are stored as floats, and their codes and scales made of these.
+    /// Returns true if weights are passed as floating-point values and
+    /// quantized when they are packed.
     bool quantizesWeights() { return bool(getWeightsDtype()); }
-    /// Padding of a rank's weights, whose sizes as stored are these.
+    /// Returns true if a rank's weights are padded in memory. getStoredWidth()
+    /// and getStoredInner() return the padded sizes.
     bool padsWeights() { return getStoredHiddenSize() || getStoredIntermediateSizePerPartition(); }
     int64_t getStoredWidth() { return getStoredHiddenSize().value_or(getWidth()); }
     int64_t getStoredInner() { return getStoredIntermediateSizePerPartition().value_or(*getIntermediateSizePerPartition()); }
-    /// The user's scheme.
+    /// Returns the scheme that the user specified.
     QuantAttr getUsersQuant() { return getStoredQuant().value_or(getQuant()); }
     bool accumulatesFast() { return getAccumulate() == "fast"; }
-    /// moe-resolve-parallel has been here.
+    /// Returns true if moe-resolve-parallel has run on this layer.
     bool isResolved() { return getIntermediateSizePerPartition() && getLocalBegin() && getLocalExperts() && getW2Bias(); }
-    /// Rows of one expert's w13 on this rank. The layer must be resolved.
+    /// Returns the number of rows of one expert's w13 on this rank. The layer
+    /// must be resolved.
     int64_t getW13Rows() { return (isGated() ? 2 : 1) * *getIntermediateSizePerPartition(); }
-    /// Shapes of the scales of w13 and w2; empty without scales. Gate and up
-    /// rows are quantized apart. The layer must be resolved.
+    /// Returns the shape of the scales of w13; empty without scales. Gate and up
+    /// rows are quantized separately. The layer must be resolved.
     ::llvm::SmallVector<int64_t, 3> getW13ScaleShape();
+    /// Returns the shape of the scales of w2, like getW13ScaleShape().
     ::llvm::SmallVector<int64_t, 3> getW2ScaleShape();
   }];
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The one list of what goes into a layer and comes out of it. The arguments of
-// programs, their verifier and the values of manifests are made of it.
+// The only list of a layer's inputs and outputs. The arguments of programs,
+// their verifier and the values of manifests are derived from it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +20,7 @@ using namespace moec::moe;
 static constexpr StringRef kFloats = "f32 f16 bf16";
 
 namespace {
-/// The properties of a tensor beside its name, role and type.
+/// The properties of a tensor other than its name, role and type.
 struct Traits {
   int64_t alignment = 16;
   StringRef otherTypes = "";
@@ -63,16 +63,16 @@ public:
   }
 
 private:
-  /// Experts whose weights stand together.
+  /// A group of experts whose weights are stored in one tensor.
   struct Weights {
-    StringRef prefix;        ///< of their names
-    int64_t experts = 0;     ///< of this rank
-    int64_t ofAll = 0;       ///< of all ranks
-    int64_t inner = 0;       ///< their width on this rank
-    int64_t storedInner = 0; ///< with what pads it
+    StringRef prefix;        ///< prefix of the weights' names
+    int64_t experts = 0;     ///< number of experts on this rank
+    int64_t ofAll = 0;       ///< number of experts on all ranks
+    int64_t inner = 0;       ///< intermediate size on this rank
+    int64_t storedInner = 0; ///< intermediate size including padding
   };
 
-  /// `stored`: its shape with what pads it.
+  /// Adds a tensor. `stored` is its shape including padding.
   void add(StringRef name, TensorRole role, ArrayRef<int64_t> shape, Type type,
            Traits traits = {}, ArrayRef<int64_t> stored = {}) {
     LayerTensor &tensor = tensors.emplace_back();
@@ -85,7 +85,7 @@ private:
                                  : stored.drop_front()));
     tensor.alignment = traits.alignment;
     tensor.rowStride = traits.rowStride;
-    // All rows of a batched layer come by expert.
+    // All rows of a batched layer are grouped by expert.
     tensor.ofRows = traits.ofRows || layer.isBatched();
     const std::string own = toString(type);
     SmallVector<StringRef> others;
@@ -100,7 +100,8 @@ private:
     add(nameOfWeight(name), TensorRole::StoredWeight, shape, type, {alignment});
   }
 
-  /// A name that lives as long as the context.
+  /// Returns the name of a weight as a string that lives as long as the
+  /// context.
   StringRef nameOfWeight(StringRef name) {
     return weights.prefix.empty()
                ? name
@@ -109,8 +110,8 @@ private:
 
   using Shape = SmallVector<int64_t, 3>;
 
-  /// A weight whose shape depends on hidden and intermediate of this rank, both
-  /// of which may be padded as it is stored.
+  /// Adds a weight whose shape depends on the hidden and intermediate size of
+  /// this rank, both of which may be padded in memory.
   void addSized(StringRef name, Type type,
                 llvm::function_ref<Shape(int64_t width, int64_t inner)> shape) {
     add(nameOfWeight(name), TensorRole::StoredWeight,
@@ -124,8 +125,8 @@ private:
     return text;
   }
 
-  /// How a weight is stored; null where kernels can read it so. `padded` is
-  /// empty where nothing pads it.
+  /// Returns the stored layout of a weight, or null if kernels can read it
+  /// directly. `padded` is empty without padding.
   LayoutAttr storedLayoutOf(StringRef name, ArrayRef<int64_t> padded) {
     const StringRef row = layer.getStoredLayout();
     const catalog::StoredLayout &layout =
@@ -143,7 +144,8 @@ private:
       return;
     }
     add("x", TensorRole::Input, {kAny, width}, a1.getElement(), traits);
-    // Matmuls read the result of moe.quantize, else the scheme's type.
+    // An emulated matmul reads the result of moe.dequantize, so x keeps the
+    // scheme's types. Other matmuls read the types that kernels use.
     const bool emulated = quant.getRealization(true) == Realization::Emulated;
     const RankedTensorType scale = scalesOfRows(a1, width);
     add("x_scale", TensorRole::Input, scale.getShape(),
@@ -155,7 +157,8 @@ private:
       add("x_second_scale", TensorRole::Input, {1}, second, {4});
   }
 
-  /// The tensors of a part, which the layer calls alike where it has them.
+  /// Adds the tensors of a part, which have the same names as in the whole
+  /// layer.
   void addPart() {
     const DescriptorAttr a1 = quant.getA1();
     const Traits ofX = {16, "", /*rowStride=*/true};
@@ -183,7 +186,7 @@ private:
       add("valid_tokens", TensorRole::OptionalInput, {1}, i32, {4});
     }
     if (quantizes && a1.isPlain())
-      return; // refused: there are no codes
+      return; // refused by a later check: there are no codes
     if (quantizes) {
       addScale("a1_scale", a1);
       const RankedTensorType scale = scalesOfRows(a1, width);
@@ -199,7 +202,7 @@ private:
       add("places", TensorRole::Output, {kAny, pairs}, i32, {4});
   }
 
-  /// The caller's tensors about tokens.
+  /// Adds the caller's tensors with a row per token.
   void addTokens() {
     addRouting();
     if (layer.getIsLoraEnabled()) {
@@ -222,7 +225,7 @@ private:
           layer.getOutDtype());
   }
 
-  /// By which tokens are routed.
+  /// Adds the tensors that determine the routing of tokens.
   void addRouting() {
     if (!layer.getRouting().takesGivenIdsAlone())
       add("logits", TensorRole::OptionalInput, {kAny, layer.getRoutedExperts()},
@@ -239,7 +242,7 @@ private:
     add("valid_tokens", TensorRole::OptionalInput, {1}, i32, {4});
   }
 
-  /// Maps of experts to their weights, and the gate of shared ones.
+  /// Adds the maps from expert ids to weights, and the gate of shared experts.
   void addPlaces() {
     constexpr TensorRole input = TensorRole::Input;
     if (layer.getEnableEplb()) {
@@ -285,13 +288,14 @@ private:
     addSecondScale("a2_second_scale", a2);
   }
 
-  /// Activations' scales cover all experts, so that every rank quantizes alike.
+  /// Adds a static scale of activations. It covers all experts, so that all
+  /// ranks quantize identically.
   void addScale(StringRef name, DescriptorAttr descriptor) {
     if (!descriptor.isPlain() && !descriptor.getDynamic())
       addWeight(name, {weights.ofAll}, descriptor.getScale());
   }
 
-  /// Below dynamic ones.
+  /// Adds the stored second scale of activations with dynamic scales.
   void addSecondScale(StringRef name, DescriptorAttr descriptor) {
     if (descriptor.hasStoredSecondScale())
       addWeight(name, {weights.ofAll}, descriptor.getSecondScale());
@@ -309,7 +313,7 @@ private:
       addSized("w13_scale", w1.getScale(), ofGroups1);
     if (!w2.isPlain() && !w2.getDynamic())
       addSized("w2_scale", w2.getScale(), ofGroups2);
-    // Gate and up have a scale of scales each, or each row has one.
+    // Gate and up each have a second scale, or each row has one.
     if (const Type second = w1.getSecondScale())
       addSized("w13_second_scale", second, [&](int64_t, int64_t inner) {
         return Shape{weights.experts,
@@ -325,7 +329,8 @@ private:
       addSized("w2_zero_point", zeroPoint, ofGroups2);
   }
 
-  /// The tensors cover all experts: every rank routes alike.
+  /// Adds the weights of the router. They cover all experts, so that all ranks
+  /// route identically.
   void addWeightsOfRouting() {
     const int64_t routed = layer.getRoutedExperts();
     if (layer.getRouting().getBias())
@@ -369,7 +374,7 @@ private:
     add("counts", TensorRole::OptionalOutput, {experts}, i32, {4});
   }
 
-  /// Matrices of w13 whose rows are quantized apart.
+  /// Returns the number of matrices in w13 whose rows are quantized separately.
   int64_t parts() { return layer.isGated() ? 2 : 1; }
   int64_t vocabulary() { return layer.getHashVocabulary().value_or(0); }
 
@@ -378,7 +383,7 @@ private:
   MLIRContext *context;
   Type i32, f32;
   int64_t experts, width;
-  Weights weights; ///< that are listed
+  Weights weights; ///< the group of experts that is being listed
   SmallVector<LayerTensor> tensors;
 };
 } // namespace

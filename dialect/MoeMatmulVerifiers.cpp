@@ -1,11 +1,12 @@
-//===- MoeMatmulVerifiers.cpp - what a grouped matmul must agree on -------===//
+//===- MoeMatmulVerifiers.cpp - verifiers of grouped_matmul ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Its operands against its descriptors, its realization and the weight.
+// Checks that the operands match the descriptors, the realization and the
+// weight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,8 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// The operands' types follow from the descriptors and the realization.
+/// Checks that the types of the operands match the descriptors and the
+/// realization.
 static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
   const std::optional<DescriptorAttr> lhs = op.getLhsDescriptor(),
                                       rhs = op.getRhsDescriptor();
@@ -35,7 +37,7 @@ static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
   if (bool(rhs) != bool(op.getRhsScale()))
     return op.emitOpError() << "'rhs_scale' must be given with a "
                                "'rhs_descriptor', and with it alone";
-  // The values of an emulated lhs have no scale.
+  // An emulated lhs is already dequantized and has no scale.
   if (bool(op.getLhsScale()) != (lhs && !emulates))
     return op.emitOpError() << "'lhs_scale' must be given with a "
                                "'lhs_descriptor' that is not emulated, and "
@@ -67,7 +69,8 @@ static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
                     "gate_up");
 }
 
-/// One of each row, or of each of gate and up.
+/// Checks that the weight has one second scale per row, or one for each of gate
+/// and up.
 static ParseResult rhsSecondScaleIsOdd(GroupedMatmulOp op) {
   if (!op.getRhsSecondScale())
     return success();
@@ -78,8 +81,8 @@ static ParseResult rhsSecondScaleIsOdd(GroupedMatmulOp op) {
                 {op.getNumExperts(), numbers});
 }
 
-/// The second scale of lhs is [rows, 1] if each row has one, otherwise as
-/// stored.
+/// Checks the second scale of the lhs: [rows, 1] if each row has one, otherwise
+/// as stored.
 static ParseResult lhsSecondScaleIsOdd(GroupedMatmulOp op) {
   const Value scale = op.getLhsSecondScale();
   if (!scale)

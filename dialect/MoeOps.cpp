@@ -1,12 +1,12 @@
-//===- MoeOps.cpp - stages ------------------------------------------------===//
+//===- MoeOps.cpp - regions, result names, shapes -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Regions of programs, variants and kernels as text, and names of results that
-// no stage of a kernel makes.
+// Parsers and printers of the regions of programs, variants and kernels, and
+// result names of the ops that are not stages of a kernel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,9 @@ using namespace moec::moe;
 // Regions of programs, variants and kernels
 //===----------------------------------------------------------------------===//
 
-/// A region that cannot be read is thrown away. An operation outside may
-/// already use what it defined: such uses go first.
+/// Parses a region. If parsing fails, the region is destroyed. Operations
+/// outside may already use values that it defines, so these uses are dropped
+/// first.
 static ParseResult parseBody(OpAsmParser &parser, Region &body,
                              bool isolated = false) {
   if (parser.parseRegion(body, /*arguments=*/{},
@@ -34,8 +35,8 @@ static ParseResult parseBody(OpAsmParser &parser, Region &body,
   return success();
 }
 
-/// Parses the body of an operation that is isolated from above. Its names are
-/// its own: none outside means a value in it.
+/// Parses the body of an operation that is isolated from above. Names in it are
+/// local and never refer to values outside.
 static ParseResult parseIsolatedBody(OpAsmParser &parser, Region &body) {
   return parseBody(parser, body, /*isolated=*/true);
 }
@@ -49,7 +50,7 @@ static void printIsolatedBody(OpAsmPrinter &printer, Operation *op,
   printBody(printer, op, body);
 }
 
-/// The name of a row of the catalog.
+/// Parses the name of a catalog row.
 static ParseResult parseWord(OpAsmParser &parser, StringAttr &word) {
   std::string text;
   if (parser.parseKeywordOrString(&text))
@@ -62,7 +63,8 @@ static void printWord(OpAsmPrinter &printer, Operation *, StringAttr word) {
   printer.printKeywordOrString(word.getValue());
 }
 
-/// Decisions of a kernel take a line each, and its fields come behind them.
+/// Parses the schedule, plan and fields of a kernel. They are printed on
+/// separate lines, with the fields last.
 static ParseResult parseFields(OpAsmParser &parser, ScheduleAttr &schedule,
                                PlanAttr &plan, ArrayAttr &fields) {
   if (succeeded(parser.parseOptionalKeyword("schedule")) &&
@@ -95,7 +97,7 @@ static void printFields(OpAsmPrinter &printer, Operation *,
 #include "dialect/MoeOps.cpp.inc"
 
 //===----------------------------------------------------------------------===//
-// Names of results that no stage of a kernel makes, as they are printed
+// Printed result names of ops that are not stages of a kernel
 //===----------------------------------------------------------------------===//
 
 void PackOp::getAsmResultNames(OpAsmSetValueNameFn setName) {

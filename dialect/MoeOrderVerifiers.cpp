@@ -1,11 +1,11 @@
-//===- MoeOrderVerifiers.cpp - columns in the order of their groups -------===//
+//===- MoeOrderVerifiers.cpp - verifiers of column orders -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers of the stages that order columns.
+// Verifiers of the stages that permute columns.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,12 +1,12 @@
-//===- MoePackOps.td - level 2, the packing of weights -----*- tablegen -*-===//
+//===- MoePackOps.td - level 2, packing of weights ---------*- tablegen -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Stages that run once, when a layer is made. They stand in the program, not in
-// its variants, since all kernels read the same packed weights.
+// Stages that run once, when a layer is created. They belong to the program,
+// not to its variants, because all kernels read the same packed weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,18 +16,19 @@
 include "dialect/MoeStage.td"
 
 def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
-  let summary = "a stored weight in the layout that kernels read";
+  let summary = "converts a stored weight to the layout that kernels read";
   let description = [{
-    Weight preparation, once at load: shape and element type stay, but for
-    powers of two (f8E8M0FNU), which may become f32; the layout is the result
-    type's encoding. With an `order` (of `moe.pack_order`) column c of the result
-    is column order[expert, c] of the source.
+    Runs once, when a layer is created. The shape and element type do not
+    change, except that power-of-two scales (f8E8M0FNU) may become f32. The
+    encoding of the result type is the packed layout. With an `order` (from
+    `moe.pack_order`), column c of the result is column order[expert, c] of the
+    source.
 
-    Scales and zero points may be repeated, `repeat = [parts, rows, columns]`: a
-    number of the source is that of so many rows and columns of the result. The
-    rows are of so many parts (gates and ups), each with its own numbers, which
-    follow each other, or take turns every `alternate` rows. A source without
-    columns has one.
+    `repeat = [parts, rows, columns]` repeats scales and zero points: each
+    source value covers `rows` rows and `columns` columns of the result. The
+    rows consist of `parts` parts (gate and up) with separate values, which
+    follow each other, or alternate every `alternate` rows. A source without
+    columns is treated as having one column.
 
     ```mlir
     func.func private @pack(%w13: tensor<128x1536x2048xbf16>) {
@@ -47,11 +48,12 @@ def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
 }
 
 def Moe_PackOrderOp : Moe_ValueOp<"pack_order", [Pure, AllTypesMatch<["index", "order"]>]> {
-  let summary = "columns in the order of their groups";
+  let summary = "sorts columns by their quantization group";
   let description = [{
-    Weight preparation, once at load: from the group of each column (`index`
-    [experts, columns]) to the columns of the first group, of the second and so
-    on, inside a group as they stand. Groups have `group` columns, the last the rest.
+    Runs once, when a layer is created. From the group of each column (`index`
+    [experts, columns]), computes the columns of the first group, then those of
+    the second group, and so on. Columns of a group keep their order. Each group
+    has `group` columns; the last group may have fewer.
 
     ```mlir
     func.func private @pack_order(%index: tensor<128x2048xi32>) {
@@ -66,13 +68,14 @@ def Moe_PackOrderOp : Moe_ValueOp<"pack_order", [Pure, AllTypesMatch<["index", "
 }
 
 def Moe_QuantizeWeightsOp : Moe_ValueOp<"quantize_weights", [Pure]> {
-  let summary = "a weight stored as floats, in codes and scales";
+  let summary = "quantizes a floating-point weight to codes and scales";
   let description = [{
-    Weight preparation, once at load: of floats [experts, rows, columns] codes as
-    `descriptor` says, in the layout that kernels read, then their scales, the
-    scales of these and zero points where the descriptor has them. Scales that are
-    powers of two (f8E8M0FNU) may become the f32 numbers that they are. A weight has
-    `parts` matrices of as many rows (gates and ups), each with its own.
+    Runs once, when a layer is created. Quantizes a weight [experts, rows,
+    columns] as `descriptor` specifies. The results are the codes (quantized
+    values) in the layout that kernels read, the scales, and the second scales
+    and zero points if the descriptor has them. Power-of-two scales (f8E8M0FNU)
+    may be stored as the equal f32 values. A weight consists of `parts` matrices
+    with equally many rows (gate and up), each with separate scales.
 
     ```mlir
     func.func private @quantize_weights(%w13: tensor<128x1536x2048xbf16>) {
@@ -93,13 +96,14 @@ def Moe_QuantizeWeightsOp : Moe_ValueOp<"quantize_weights", [Pure]> {
   }];
   let extraClassDeclaration = [{
     ::mlir::Value getScale() { return getScales().front(); }
-    /// Null where there are none.
+    /// Returns the second scales or the zero points, or null if the descriptor
+    /// has none.
     ::mlir::Value getSecondScale() { return getDescriptor().getSecondScale() ? ::mlir::Value(getScales()[1]) : ::mlir::Value(); }
     ::mlir::Value getZeroPoint() { return getDescriptor().getZeroPoint() ? ::mlir::Value(getScales().back()) : ::mlir::Value(); }
-    /// The suffix of a result, by its number: "", "_scale", "_second_scale",
-    /// "_zero_point".
+    /// Returns the name suffix of the result with the given index: "",
+    /// "_scale", "_second_scale" or "_zero_point".
     ::llvm::StringRef getSuffix(unsigned result);
-    /// The types of the scales that the descriptor asks for.
+    /// Returns the types of the scales that the descriptor requires.
     static ::llvm::SmallVector<::mlir::Type> scaleTypes(DescriptorAttr descriptor, int64_t parts, ::mlir::RankedTensorType source);
   }];
 }

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Names and verifiers of what holds stages and launches.
+// Names and accessors of the ops that hold stages and launches.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The ops that hold stages (level 2) and that stages become (level 3).
+// The ops that hold stages (level 2), and the ops that stages become (level 3).
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,16 +24,19 @@ def Moe_ProgramOp : Moe_Op<"program", [
     Symbol, SymbolTable, IsolatedFromAbove, SingleBlock, NoTerminator,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "a layer on a target: its weights packed, its variants, its kernels";
+  let summary = "a layer for a target: packing, variants and kernels";
   let description = [{
-    The region's arguments are the layer's tensors, called as `inputs` says.
-    It holds the packing of weights, variants with ascending ranges from 1 to
-    `max_tokens` without a gap, but for those that some GPUs alone take, and,
-    once they are formed, kernels. No pass behind `moe-decompose-layer` reads the
-    layer: `scheme` is the name of its scheme, if it has one,
-    `batch_invariant` that a token's result may not depend on the batch, and
-    `part` what of the layer it is (all): a part has no matmul, and so neither
-    backend nor report.
+    The region's arguments are the layer's tensors, with the names in `inputs`.
+    The region holds the packing of weights, the variants and, once they are
+    formed, the kernels. The variants have ascending token ranges that cover 1
+    to `max_tokens` without a gap, in addition to variants that only some GPUs
+    run. No pass after `moe-decompose-layer` reads the layer op, so the program
+    repeats what those passes need:
+
+    * `scheme` is the name of the layer's scheme, if it has a name.
+    * With `batch_invariant`, a token's result must not depend on the batch.
+    * `part` is the part of the layer that is compiled (default: all). A part
+      has no matmul, and therefore no backend and no report.
 
     ```mlir
     moe.layer @tiny {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32,
@@ -79,26 +82,31 @@ def Moe_ProgramOp : Moe_Op<"program", [
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// The argument of that input's name, or null.
+    /// Returns the region argument for the input of the given name, or null.
     ::mlir::BlockArgument getInput(::llvm::StringRef name);
     LayerOp getLayerOp();
-    /// Whether the backend of its matmuls is chosen, if it has any.
+    /// Returns true if the backend of the program's matmuls is chosen, or if it
+    /// has none.
     bool isResolved() { return getReport() || getPart(); }
   }];
 }
 
 def Moe_VariantOp : Moe_Op<"variant", [
     Symbol, HasParent<"ProgramOp">, SingleBlock, NoRegionArguments]> {
-  let summary = "what serves a range of token counts";
+  let summary = "the program for a range of token counts";
   let description = [{
-    Token counts from `tokens [min, max]`, both inclusive. The region holds
-    stages or launches and ends in `moe.return`. `regions` and
-    `workspace_bytes` are the workspace's plan. `engine` is there where it is
-    not the program's: `gemv` for a few tokens, in two kernels. A GPU of at
-    least so many `multiprocessors` takes a variant that names them before
-    those that it precedes, and any other passes it by: its second matmul and
-    combine are one kernel whose CTAs are resident together. The range of a
-    `tuned` one is that of measured schedules. `moe.program` shows a variant.
+    A variant serves the token counts `tokens [min, max]`, both inclusive. The
+    region holds stages or launches and ends in `moe.return`. `moe.program`
+    shows a variant.
+
+    * `regions` and `workspace_bytes` are the workspace plan.
+    * `engine` is present if it differs from the program's engine: `gemv` for
+      few tokens, with two kernels.
+    * `multiprocessors` is the smallest number of SMs of a GPU that runs this
+      variant. Its second matmul and combine are one kernel whose CTAs must be
+      co-resident. Such a variant precedes the variants that other GPUs run
+      instead.
+    * `tuned` variants have the token range of measured schedules.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
@@ -119,10 +127,10 @@ def Moe_VariantOp : Moe_Op<"variant", [
 }
 
 def Moe_ReturnOp : Moe_Op<"return", [Terminator, HasParent<"VariantOp">, AttrSizedOperandSegments]> {
-  let summary = "the values that a variant writes out";
+  let summary = "the outputs of a variant";
   let description = [{
-    Each output by its name, and those that are written only where the caller
-    asks. `moe.program` shows one.
+    Each output with its name, and the optional outputs, which are written only
+    if the caller requests them. `moe.program` shows one.
   }];
   let arguments = (ins
     StrArrayAttr:$output_names,
@@ -140,12 +148,13 @@ def Moe_ReturnOp : Moe_Op<"return", [Terminator, HasParent<"VariantOp">, AttrSiz
 def Moe_KernelOp : Moe_Op<"kernel", [
     Symbol, IsolatedFromAbove, SingleBlock, HasParent<"ProgramOp">,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmBlockArgumentNames"]>]> {
-  let summary = "stages that run as one kernel";
+  let summary = "a kernel that fuses stages";
   let description = [{
-    The region is what the kernel does: the stages that its `kind`, a row of
-    Kernels.h, may hold. Its arguments are called as `fields` says, which are the
-    names in the kernel's argument block; `results` names what it yields. `plan`
-    is what a launch takes. Several variants may launch one kernel.
+    The region holds the stages that the kernel computes; its `kind`, a row of
+    Kernels.h, specifies which stages it may hold. The names of the region's
+    arguments are `fields`, which are also the field names of the kernel's
+    argument block. `results` names the values that the kernel yields. `plan` is
+    the launch plan. Several variants may launch one kernel.
 
     ```mlir
     moe.layer @tiny {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32,
@@ -182,16 +191,16 @@ def Moe_KernelOp : Moe_Op<"kernel", [
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
   let extraClassDeclaration = [{
-    /// The terminator: what the kernel yields.
+    /// Returns the terminator, whose operands are the results of the kernel.
     YieldOp getYield();
     const ::moec::catalog::KernelKind &getRow();
   }];
 }
 
 def Moe_YieldOp : Moe_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
-  let summary = "the values that a kernel writes";
+  let summary = "the results of a kernel";
   let description = [{
-    One for each result of the kernel's launches. `moe.kernel` shows one.
+    One value for each result of the kernel's launches. `moe.kernel` shows one.
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
   let assemblyFormat = "$values attr-dict `:` type($values)";
@@ -200,11 +209,11 @@ def Moe_YieldOp : Moe_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
 def Moe_LaunchOp : Moe_Op<"launch", [
     HasParent<"VariantOp">, DeclareOpInterfaceMethods<SymbolUserOpInterface>,
     DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "one run of a kernel";
+  let summary = "one launch of a kernel";
   let description = [{
-    Operands as the kernel's fields, results as it yields; `results` are the
-    names of the workspace values and outputs that they become. `moe.kernel`
-    shows one.
+    The operands match the kernel's fields, and the results match the values
+    that it yields. `results` names the workspace values and outputs that the
+    results become. `moe.kernel` shows one.
   }];
   let arguments = (ins
     FlatSymbolRefAttr:$kernel,
@@ -222,12 +231,13 @@ def Moe_LaunchOp : Moe_Op<"launch", [
 
 def Moe_CollectiveOp : Moe_Op<"collective", [
     HasParent<"VariantOp">, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
-  let summary = "what ranks do together between launches of kernels";
+  let summary = "a collective operation of ranks between kernel launches";
   let description = [{
-    One entry of the launch list. `all_gather` puts the tokens of `ranks` ranks,
-    which are `stride` apart, one behind the other. `reduce_scatter` sums over
-    them and leaves each rank its tokens, `all_reduce` all. Results as operands,
-    under the names that `results` gives them.
+    One entry of the launch list, for `ranks` ranks that are `stride` apart.
+    `all_gather` concatenates the tokens of the ranks. `reduce_scatter` sums
+    over the ranks and leaves each rank its own tokens; `all_reduce` leaves each
+    rank all tokens. There is one result per operand, with the names in
+    `results`.
 
     ```mlir
     moe.layer @tiny {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32,

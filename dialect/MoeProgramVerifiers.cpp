@@ -1,12 +1,13 @@
-//===- MoeProgramVerifiers.cpp - what programs must agree on --------------===//
+//===- MoeProgramVerifiers.cpp - verifiers of programs --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers of programs, variants, kernels and launches: names, ranges, one
-// copy of each weight, and types that are equal on both sides of a launch.
+// Verifiers of programs, variants, kernels and launches. They check names,
+// token ranges, that each weight has one packed copy, and that types match on
+// both sides of a launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// As many names as there are things, none twice.
+/// Checks that there is one name for each of `count` items and that names are
+/// unique.
 static LogicalResult verifyNames(Operation *op, StringRef what, ArrayAttr names,
                                  size_t count, StringRef things) {
   if (names.size() != count)
@@ -47,8 +49,9 @@ LogicalResult ProgramOp::verify() {
                      "arguments");
 }
 
-/// Ranges ascend from 1 to max_tokens without a gap, but for those of variants
-/// that some GPUs alone take: another serves all tokens of theirs later.
+/// Checks that token ranges ascend from 1 to max_tokens without a gap. Variants
+/// that only some GPUs run are exempt, because a later variant serves their
+/// tokens on all GPUs.
 static LogicalResult verifyRanges(ProgramOp program) {
   int64_t next = 1;
   bool any = false;
@@ -79,7 +82,8 @@ static LogicalResult verifyRanges(ProgramOp program) {
   return success();
 }
 
-/// A packed weight has one packed copy, and nothing reads the stored one.
+/// Checks that a packed weight has one packed copy and that no other op reads
+/// the stored one.
 static LogicalResult verifyPacking(ProgramOp program) {
   llvm::SmallPtrSet<void *, 4> packed;
   const auto nameOf = [&](BlockArgument weight) {
@@ -90,7 +94,8 @@ static LogicalResult verifyPacking(ProgramOp program) {
       continue;
     const auto weight = dyn_cast<BlockArgument>(pack.getOperand(0));
     if (!weight)
-      continue; // another operation, and that does not belong here: reported
+      continue; // produced by an op that does not belong here; reported
+                // elsewhere
     if (!packed.insert(weight.getAsOpaquePointer()).second)
       return pack.emitOpError()
              << "weight '" << nameOf(weight)
@@ -117,8 +122,8 @@ LogicalResult ProgramOp::verifyRegions() {
   return verifyPacking(*this);
 }
 
-/// Whether `type` is that of the layer's tensor of this name. `what`: "input"
-/// or "output".
+/// Checks that `type` is the type of the layer's tensor of this name. `what` is
+/// "input" or "output".
 static LogicalResult verifyTensor(Operation *op, LayerOp layer,
                                   ArrayRef<LayerTensor> tensors, StringRef what,
                                   StringRef name, Type type) {
@@ -145,7 +150,8 @@ static LogicalResult verifyTensor(Operation *op, LayerOp layer,
                            << "), got " << type;
 }
 
-/// Inputs and what variants return are tensors of the layer.
+/// Checks that a program's inputs and the values that its variants return are
+/// tensors of the layer.
 static LogicalResult verifyTensors(ProgramOp program, LayerOp layer) {
   const SmallVector<LayerTensor> tensors = layer.getTensors();
   for (auto [name, argument] :
@@ -182,7 +188,8 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
 // VariantOp and ReturnOp
 //===----------------------------------------------------------------------===//
 
-/// Regions whose bytes are constant must not share bytes and launches.
+/// Checks that regions with constant offset and size do not overlap in both
+/// bytes and launches.
 static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
   struct Known {
     RegionAttr region;
@@ -217,7 +224,8 @@ static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
   return success();
 }
 
-/// An engine of its own is one of few tokens.
+/// Checks that a variant's own engine is a few-token engine that serves its
+/// tokens.
 static LogicalResult verifyEngine(VariantOp variant, StringRef name) {
   const catalog::Engine *engine = catalog::find(catalog::kEngines, name);
   if (!engine || engine->mostTokens == 0) {

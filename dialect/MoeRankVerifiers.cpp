@@ -1,12 +1,12 @@
-//===- MoeRankVerifiers.cpp - what moves between ranks --------------------===//
+//===- MoeRankVerifiers.cpp - verifiers of communication ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers of the stages between ranks: groups of ranks, and types that stay
-// as they are.
+// Verifiers of the stages that communicate between ranks. They check groups of
+// ranks, and that types do not change.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,8 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Ranks and experts of kernels that write into the windows of other ranks.
+/// Checks the ranks and experts of a kernel that writes into the windows of
+/// other ranks.
 static ParseResult verifyOwners(Operation *op, int64_t ranks,
                                 std::optional<uint64_t> experts) {
   if (ranks < 2)
@@ -27,7 +28,8 @@ static ParseResult verifyOwners(Operation *op, int64_t ranks,
   return success();
 }
 
-/// Without `one_sided` nobody asks for owners.
+/// Checks that `experts` is absent, because only `one_sided` communication
+/// needs owners.
 static ParseResult verifyNoOwners(Operation *op,
                                   std::optional<uint64_t> experts) {
   if (!experts)
@@ -65,7 +67,8 @@ LogicalResult DispatchOp::verify() {
   return success();
 }
 
-/// The shape of what ranks send back: [tokens, owners, width].
+/// Returns the shape of the partial sums that ranks send back: [tokens, owners,
+/// width].
 static SmallVector<int64_t> shapeOfSums(int64_t ranks, bool spreadsExperts,
                                         Value ids, int64_t width) {
   return {

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Stages that choose experts, and sort their rows.
+// Stages that select experts and sort the rows by expert.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,29 +15,35 @@
 include "dialect/MoeStage.td"
 
 def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
-  let summary = "ids and weights of the experts that each token takes";
+  let summary = "selects the top-k experts of each token and their weights";
   let description = [{
-    `top_k` distinct experts a token, by the method of `routing`, from the
-    logits [tokens, experts]. Where ids and weights are `given`, those are
-    taken instead when the caller hands them over. Without logits `experts` says
-    how many there are. Rows at and beyond the value of `valid` route nowhere.
-    The leading `?` is tokens. Besides:
+    Selects `top_k` distinct experts per token with the method of `routing`,
+    from the logits [tokens, experts]. If `given` ids and weights are operands
+    and the caller passes them at a run, they are used instead. Without logits,
+    `experts` is the number of experts. Rows at and after the value of `valid`
+    are routed to no expert. The leading `?` is tokens. Optional operands and
+    attributes:
 
-    * `bias` [experts] counts in the selection, where the method takes one;
-    * `expert_scale` [experts] are factors of the experts' weights;
-    * `table` (token ids [tokens], ids [vocabulary, top_k]) says which experts a
-      token takes; the logits then only weigh them;
-    * `output_scale` is a factor of the weights with which outputs are summed,
-      not of those that the caller may ask for.
+    * `bias` [experts] is added to the scores for the selection, if the method
+      supports it.
+    * `expert_scale` [experts] holds a factor of each expert's weights.
+    * `table` (token ids [tokens], ids [vocabulary, top_k]) specifies the
+      experts of each token id; the logits then only determine the weights.
+    * `output_scale` is a factor of the weights in the sum over experts, but not
+      of the weights that are returned to the caller.
 
-    What is counted and permuted are places of weights: with `replicas`, of the
-    physical experts (map[e, i], i below count[e]) of the logical expert e the
-    one that token * top_k + k, modulo their count, picks; with `map`, the local
-    expert that it says, if any, of those that the rank holds.
-    `shared` experts follow, of each token, behind the `physical` ones; their
-    weight is 1, or the sigmoid of the `gate`.
-    The last `zero` of the experts that the logits name have no weights, but
-    hand the token on as it is: their place is -2, which nobody counts.
+    The ids that are counted and permuted are places, the indices of an expert's
+    weights:
+
+    * With `replicas` (map, count), a logical expert e has the physical experts
+      map[e, i] for i < count[e]. Pair k of a token uses i = (token * top_k + k)
+      mod count[e].
+    * With `map`, the place is the local expert that the map specifies, or none
+      if this rank does not hold the expert.
+    * `shared` experts are appended to each token's experts; their places follow
+      the `physical` ones. Their weight is 1, or the sigmoid of the `gate`.
+    * The last `zero` experts of the logits have no weights and return the
+      token's x. Their place is -2, which later stages do not count.
 
     ```mlir
     func.func private @route(%logits: tensor<?x128xbf16>, %given_ids: tensor<?x8xi32>, %given_weights: tensor<?x8xf32>, %valid: tensor<1xi32>) {
@@ -81,9 +87,9 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }
-    /// Experts that the method chooses among.
+    /// Returns the number of experts that the method selects from.
     int64_t getNumExperts() { return getLogits() ? ::llvm::cast<::mlir::RankedTensorType>(getLogits().getType()).getDimSize(1) : int64_t(*getExperts()); }
-    /// Columns of the map of replicas.
+    /// Returns the number of columns of the replica map.
     int64_t getReplicaSlots() { return ::llvm::cast<::mlir::RankedTensorType>(getLogicalToPhysical().getType()).getDimSize(1); }
   }];
   let printedResults = ["ids", "weights"];
@@ -91,14 +97,15 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
 }
 
 def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
-  let summary = "how many pairs each expert has, per block of tokens";
+  let summary = "counts the pairs of each expert, per block of tokens";
   let description = [{
-    From ids [tokens, pairs] to counts [blocks, experts], a block being
-    `block_tokens` tokens; 0 is not decided yet. With `most_blocks` there are at
-    most so many: a block has the smallest multiple of `block_tokens` tokens
-    with which these suffice. A rank holds `local` experts (absent: all); the
-    first of them is known when it runs. The leading `?` of the ids is tokens,
-    of the counts blocks.
+    Computes counts [blocks, experts] from ids [tokens, pairs]. A block is
+    `block_tokens` tokens; 0 means that the block size is not chosen yet. With
+    `most_blocks` there are at most that many blocks: a block is then the
+    smallest sufficient multiple of `block_tokens` tokens. `local` is the number
+    of experts that a rank holds (default: all); the first of them is known only
+    at run time. The leading `?` of the ids is tokens, and that of the counts is
+    blocks.
 
     ```mlir
     func.func private @count(%ids: tensor<?x8xi32>) {
@@ -121,36 +128,37 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
-    /// The experts that a rank holds.
+    /// Returns the number of experts that a rank holds.
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
   }];
   let hasVerifier = 1;
 }
 
 def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
-  let summary = "pairs sorted by expert, and the tiles of rows to multiply";
+  let summary = "sorts (token, expert) pairs by expert and lists the tiles of rows";
   let description = [{
-    A pair is (token, k), its index token * pairs + k. Results:
+    A pair is (token, k), and its index is token * pairs + k. Results:
 
-    * `rows` [rows]: the pair of each sorted row; inside an expert pairs ascend;
-    * `positions` [tokens, pairs]: the row of each pair, -1 where its expert is
-      not one of the `local` ones of the rank (absent: all), whose first is
-      known when it runs;
-    * `offsets` [local + 1]: the first row of each local expert;
-    * `tiles` [tiles, 4]: {local expert, first row, end row, 0}, at most
-      `tile_rows` rows each and never two experts in one. An expert has the
-      fewest tiles that there can be, n = ceildiv(count, tile_rows). They are
-      full but for its last one; with `row_step`, which divides `tile_rows`,
-      they are alike instead: ceildiv(count, n) rows each, rounded up to
-      `row_step`, and the last one has the rest;
-    * `tile_count` [3 or more]: the number of tiles, then two zeros, with which
-      the persistent kernels of the first and of the second matmul count the
-      tiles that they take, then zeros with which CTAs of a kernel wait for each
-      other;
-    * `counts` [local]: rows of each local expert.
+    * `rows` [rows]: the pair index of each sorted row; the rows of an expert
+      are in ascending order of pair index.
+    * `positions` [tokens, pairs]: the row of each pair, or -1 if its expert is
+      not one of the rank's `local` experts (default: all). The first local
+      expert is known only at run time.
+    * `offsets` [local + 1]: the first row of each local expert.
+    * `tiles` [tiles, 4]: {local expert, first row, end row, 0}. A tile has at
+      most `tile_rows` rows, all of one expert. An expert has the minimum number
+      of tiles, n = ceildiv(count, tile_rows). Without `row_step` all tiles of
+      an expert are full except the last. With `row_step`, which divides
+      `tile_rows`, the rows are distributed evenly: each tile has ceildiv(count,
+      n) rows, rounded up to `row_step`, and the last tile has the rest.
+    * `tile_count` [3 or more]: the number of tiles, followed by
+      zero-initialized counters. The first two count the tiles claimed by the
+      persistent kernels of the first and second matmul. Any others synchronize
+      the CTAs of a kernel.
+    * `counts` [local]: the number of rows of each local expert.
 
-    `block_tokens` and `most_blocks` are those of the counts. `capacity` bounds
-    the number of rows, as an expression over tokens.
+    `block_tokens` and `most_blocks` match those of the counts. `capacity` is an
+    upper bound of the number of rows, as an expression over tokens.
 
     ```mlir
     func.func private @permute(%ids: tensor<?x8xi32>, %counts: tensor<?x128xi32>) {
@@ -181,25 +189,27 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult result) { return result == getPositions(); }
-    /// The experts that a rank holds.
+    /// Returns the number of experts that a rank holds.
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
-    /// By which the rows of an expert's tiles may differ from full ones.
+    /// Returns the step of which the row counts of tiles are multiples, except
+    /// for the last tile of an expert: `row_step`, or else `tile_rows`.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
-    /// The rows that a token brings.
+    /// Returns the number of (token, expert) pairs of each token.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
-    /// Zeros behind the number of tiles.
+    /// Returns the number of counters after the number of tiles in
+    /// `tile_count`.
     int64_t getCounters() { return ::mlir::cast<::mlir::RankedTensorType>(getTileCount().getType()).getDimSize(0) - 1; }
   }];
   let hasVerifier = 1;
 }
 
 def Moe_PairRowsOp : Moe_StageOp<"pair_rows", [Pure], ["addStageAttributes"]> {
-  let summary = "the positions of rows that come in the order of pairs";
+  let summary = "positions of rows that are in the order of pairs";
   let description = [{
-    Row token * pairs + k is that of the pair (token, k). Its position is that
-    number, or -1 where its expert is not one of the `local` ones of the rank
-    (absent: all `experts`), whose first is known when it runs. The leading `?`
-    is tokens.
+    Row token * pairs + k belongs to the pair (token, k). The position of a pair
+    is its row, or -1 if its expert is not one of the rank's `local` experts
+    (default: all `experts`). The first local expert is known only at run time.
+    The leading `?` is tokens.
 
     ```mlir
     func.func private @pair_rows(%ids: tensor<?x8xi32>) {
@@ -220,23 +230,23 @@ def Moe_PairRowsOp : Moe_StageOp<"pair_rows", [Pure], ["addStageAttributes"]> {
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }
-    /// The experts that a rank holds.
+    /// Returns the number of experts that a rank holds.
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
-    /// The rows that a token brings.
+    /// Returns the number of (token, expert) pairs of each token.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
   }];
   let hasVerifier = 1;
 }
 
 def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
-  let summary = "the tiles of rows that come batched by expert";
+  let summary = "tiles of rows that arrive batched by expert";
   let description = [{
-    Where rows come dispatched, [experts, slots] of them with a count of each
-    expert, there is nothing to sort: row i of expert e is row e * slots + i, and
-    the expert has its first `counts[e]` slots (what is below 0 or beyond the
-    slots counts as the nearest of them). `tiles`, `tile_count` and `row_step`
-    are as of `moe.permute`. Rows behind an expert's are neither read nor
-    written by any stage.
+    Rows arrive already dispatched as [experts, slots], with a count per expert,
+    so no sort is needed. Row i of expert e is row e * slots + i, and the first
+    `counts[e]` slots of an expert hold rows. A count is clamped to the range
+    from 0 to the number of slots. `tiles`, `tile_count` and `row_step` are
+    those of `moe.permute`. No stage reads or writes slots past an expert's
+    count.
 
     ```mlir
     func.func private @batch(%counts: tensor<16xi32>) {
@@ -257,25 +267,29 @@ def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
   }];
   let members = [{
     int64_t getNumLocal() { return ::llvm::cast<::mlir::RankedTensorType>(getExpertNumTokens().getType()).getDimSize(0); }
-    /// By which the rows of an expert's tiles may differ from full ones.
+    /// Returns the step of which the row counts of tiles are multiples, except
+    /// for the last tile of an expert: `row_step`, or else `tile_rows`.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
   }];
   let hasVerifier = 1;
 }
 
 def Moe_SharedRowsOp : Moe_StageOp<"shared_rows", [Pure, AttrSizedOperandSegments]> {
-  let summary = "the rows of one expert that every token takes";
+  let summary = "rows of the shared-expert MLP, which processes every token";
   let description = [{
-    The MLP of shared experts has weights of its own. Row t is that of token t,
-    so there is nothing to choose and nothing to sort. Tokens at and beyond the
-    value of `valid` have no row. Results:
+    The MLP of shared experts has its own weights. Row t belongs to token t, so
+    no selection or sort is needed. Tokens at and after the value of `valid`
+    have no row. Results:
 
-    * `tiles`, `tile_count` and `row_step` are as of `moe.permute`, of one expert;
-    * `offsets` [2]: 0 and the number of rows;
-    * `positions` [tokens, 1]: the row of each token, or -1;
-    * `topk_weights` [tokens, 1]: 1, or the sigmoid of the `gate`; 0 without a row.
+    * `tiles`, `tile_count` and `row_step` are those of `moe.permute`, with one
+      expert.
+    * `offsets` [2]: 0 and the number of rows.
+    * `positions` [tokens, 1]: the row of each token, or -1.
+    * `topk_weights` [tokens, 1]: 1, or the sigmoid of the `gate`; 0 for a token
+      without a row.
 
-    What is computed of these rows has `?` tokens, not rows.
+    In the stages that compute on these rows the leading `?` is tokens, not
+    rows.
 
     ```mlir
     func.func private @shared_rows(%valid: tensor<1xi32>, %gate: tensor<?x1xf32>) {
@@ -301,7 +315,8 @@ def Moe_SharedRowsOp : Moe_StageOp<"shared_rows", [Pure, AttrSizedOperandSegment
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult result) { return result == getPositions() || result == getTopkWeights(); }
-    /// By which the rows of tiles may differ from full ones.
+    /// Returns the step of which the row counts of tiles are multiples, except
+    /// for the last tile of an expert: `row_step`, or else `tile_rows`.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
   }];
   let printedResults = ["tiles", "tile_count", "offsets", "positions", "weights"];

@@ -1,12 +1,12 @@
-//===- MoeSchedules.cpp - attributes of schedules -------------------------===//
+//===- MoeSchedules.cpp - schedule attributes -----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers. Members of all schedules are bounded, so that products of what is
-// accepted fit 64 bits.
+// Verifiers of schedules. All members are bounded, so that products of accepted
+// values fit in 64 bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// The bounds of a member.
+/// Returns the minimum and maximum of a member.
 static std::pair<int64_t, int64_t> boundsOf(StringRef name, bool isList) {
   constexpr int64_t kMany = (int64_t(1) << 31) - 1, kTile = 1 << 16;
   constexpr int64_t kWarps = 32;
@@ -28,8 +28,8 @@ static std::pair<int64_t, int64_t> boundsOf(StringRef name, bool isList) {
   return {0, name.ends_with("_warps") ? kWarps : kMany};
 }
 
-/// Fails, as those below do, by a result that is true on failure: unless each
-/// member is in its bounds.
+/// Checks that each member is within its bounds. Like the checks below, it
+/// returns true on failure.
 static ParseResult verifyBounds(EmitError emitError,
                                 const std::vector<Member> &members) {
   for (const auto &[name, value, isAbsent] : members) {

@@ -1,12 +1,12 @@
-//===- MoeSchedules.td - how a kernel does its work --------*- tablegen -*-===//
+//===- MoeSchedules.td - schedules of kernels --------------*- tablegen -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One attribute for the schedules of each way to build a kernel, and the
-// interface that passes and emitters ask.
+// One schedule attribute for each way to build a kernel, and the interface
+// through which passes and emitters query schedules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,12 +17,13 @@ include "dialect/MoeDialect.td"
 
 def Moe_ScheduleAttr : AttrInterface<"ScheduleAttr"> {
   let cppNamespace = "::moec::moe";
-  let summary = "how a kernel does its work";
+  let summary = "the schedule of a kernel";
   let description = [{
-    How a kernel does its work. An attribute's verifier sees whether its members
-    fit each other. Whether a schedule is legal for its kernel, layer and GPU is
-    the engine's to say (compiler/matmul): moe-select-schedule asks it of every
-    schedule that stands in a module, whoever wrote it. `moe.kernel` shows one.
+    The engine, tile, pipeline stages and warps of a kernel. The attribute's
+    verifier checks that the members are consistent. The engine
+    (compiler/matmul) decides if a schedule is legal for its kernel, layer and
+    GPU: moe-select-schedule validates every schedule in a module, regardless of
+    its origin. `moe.kernel` shows one.
   }];
   let methods = [
     InterfaceMethod<"A row of Engines.h.", "::llvm::StringRef", "getEngine", (ins), "",
@@ -66,30 +67,38 @@ class Moe_ScheduleDef<string name, string fields> : AttrDef<Moe_Dialect, name # 
 
 def Moe_MatmulScheduleAttr : Moe_ScheduleDef<"Matmul", "Schedule"> {
   let attrName = "moe.matmul_schedule";
-  let summary = "how warps copy and multiply the tiles of a matmul";
+  let summary = "the schedule of a grouped matmul";
   let description = [{
-    The mnemonic is `<engine>_schedule`. All engines have
+    The mnemonic is `<engine>_schedule`. The schedules of all engines have these
+    members:
 
-    * `tile = [m, n, k]`: m counts token rows, n weight rows;
-    * `stages`, `group` (m tiles that share a traversal of n);
-    * `ctas_per_sm` (at least, as __launch_bounds__ says), `programmatic` (may
-      start before its predecessor has finished);
+    * `tile = [m, n, k]`: m is the number of token rows and n the number of
+      weight rows.
+    * `stages`: The number of pipeline stages.
+    * `group`: The number of m tiles that are traversed together along n.
+    * `ctas_per_sm`: The minimum number of CTAs per SM, passed to
+      `__launch_bounds__`.
+    * `programmatic`: The kernel uses programmatic dependent launch and may
+      start before its predecessor launch has finished.
     * `source`: `tuned`, `modelled` or `default`.
 
-    Where every warp copies and multiplies there are `warps = [m, n]`.
+    If every warp both copies and multiplies, `warps = [m, n]` is the grid of
+    warps.
 
     ```mlir
     #decode = #moe.mma_sync_schedule<tile = [16, 64, 64], stages = 4, warps = [1, 4], group = 8, ctas_per_sm = 2, programmatic, source = modelled>
     module attributes {moe.example = #decode} {}
     ```
 
-    Kernels whose warps have roles are persistent. They have
+    Warp-specialized kernels are persistent. They have these members:
 
-    * `producer_warps`, `consumer_warps` and the `registers` of a thread of
-      each. A warpgroup of 4 consuming warps takes 64 or 128 weight rows with
-      `swap`, and as many token rows without. n also counts weight rows where
-      `swap` puts them on the M side of the instruction's tile;
-    * `cluster = [x, y, z]`.
+    * `producer_warps`, `consumer_warps`, and the `registers` per thread of
+      each.
+    * `swap`: Weight rows are on the M side of the instruction, and tokens on
+      its N side. A consumer warpgroup (4 warps) computes 64 or 128 weight rows
+      with `swap`, and 64 or 128 token rows without it. The n of `tile` counts
+      weight rows in both cases.
+    * `cluster = [x, y, z]`: The CTAs of a cluster.
 
     ```mlir
     #roles = #moe.wgmma_schedule<tile = [256, 128, 64], stages = 4, group = 4, swap, producer_warps = 4, consumer_warps = 8, registers = [56, 224], programmatic, source = tuned>
@@ -121,13 +130,14 @@ void $cppClass::print(::mlir::AsmPrinter &printer) const {
 }
 
 def Moe_SlicesScheduleAttr : Moe_NamedScheduleDef<"Slices", "slices"> {
-  let summary = "how one kernel multiplies and combines in slices of the result";
+  let summary = "the schedule of the fused second matmul and combine";
   let description = [{
-    `tile`, `stages` and the roles are those of a wgmma schedule with `swap`.
-    A CTA keeps `block_rows` rows of its lhs in shared memory, while the result
-    is made in slices of n columns, of which `buffers` are in memory at a time,
-    and it combines `block_tokens` tokens. Producers also talk to other CTAs and
-    combine. The kernel is persistent and has a grid-wide wait.
+    `tile`, `stages` and the warp roles are those of a wgmma schedule with
+    `swap`. A CTA keeps `block_rows` rows of the matmul's lhs in shared memory.
+    The result is computed in slices of n columns, with `buffers` slices in
+    memory at a time, and each CTA combines `block_tokens` tokens. Producer
+    warps also synchronize with other CTAs and combine. The kernel is persistent
+    and has a grid-wide barrier.
 
     ```mlir
     #slices = #moe.slices_schedule<tile = [64, 128, 128], stages = 4, block_tokens = 63, block_rows = 512, buffers = 2, producer_warps = 12, consumer_warps = 8, registers = [72, 128], programmatic>
@@ -141,13 +151,13 @@ def Moe_SlicesScheduleAttr : Moe_NamedScheduleDef<"Slices", "slices"> {
 }
 
 def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
-  let summary = "how a kernel of a few tokens routes and multiplies";
+  let summary = "the schedule of a few-token kernel, which also routes";
   let description = [{
-    Each of its `threads` has `stages` pieces of weight rows on their way, for up
-    to `block_tokens` tokens. The kernel is persistent. A CTA takes `unit_rows`
-    rows of weights in the order of fragments at a time. With `beside_next` its CTA
-    takes at most half of the registers of a multiprocessor, so that a CTA of the
-    next kernel begins beside it.
+    Each of the `threads` has `stages` loads of weight row pieces in flight, for
+    up to `block_tokens` tokens. The kernel is persistent. If weights are in
+    fragment order, a CTA processes `unit_rows` weight rows at a time. With
+    `beside_next` a CTA uses at most half of an SM's registers, so that a CTA of
+    the next kernel can start on the same SM.
 
     ```mlir
     #gemv = #moe.gemv_schedule<stages = 6, block_tokens = 4, threads = 512, programmatic>
@@ -161,10 +171,11 @@ def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
 }
 
 def Moe_BlockScheduleAttr : Moe_NamedScheduleDef<"Block", "block"> {
-  let summary = "how a kernel without a matmul does its work";
+  let summary = "the schedule of a kernel without a matmul";
   let description = [{
-    `threads` of a CTA, `block_tokens` of those that take tokens together (route,
-    count and permute), `cluster = [x, y, z]` where CTAs share one permutation.
+    `threads` is the number of threads of a CTA. `block_tokens` is the number of
+    tokens that a CTA of route, count or permute processes. `cluster = [x, y,
+    z]` is present if the CTAs of a cluster compute one permutation together.
 
     ```mlir
     #route = #moe.block_schedule<block_tokens = 8, threads = 256, cluster = [8, 1, 1], programmatic>
@@ -174,9 +185,10 @@ def Moe_BlockScheduleAttr : Moe_NamedScheduleDef<"Block", "block"> {
 }
 
 def Moe_CombineScheduleAttr : Moe_NamedScheduleDef<"Combine", "combine"> {
-  let summary = "how combine sums";
+  let summary = "the schedule of combine";
   let description = [{
-    `threads` of a CTA, which takes so many `columns` of one token.
+    `threads` is the number of threads of a CTA, and `columns` is the number of
+    columns of one token that a CTA computes.
 
     ```mlir
     #combine = #moe.combine_schedule<columns = 512, threads = 64, programmatic>

@@ -1,13 +1,14 @@
-//===- MoeStage.td - what all stages share -----------------*- tablegen -*-===//
+//===- MoeStage.td - base classes of stages ----------------*- tablegen -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Classes of stages in value form. Manifests call operands and results as ODS
-// calls them. Stages are pure, except those that communicate. Element types are
-// logical: the encoding of a tensor type says how a packed weight is stored.
+// Base classes of stages in value form. Manifests use the ODS names of operands
+// and results. Stages are pure, except those that communicate. Element types
+// are logical: the encoding of a tensor type specifies the layout of a packed
+// weight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,14 +20,14 @@ include "dialect/MoeInterfaces.td"
 include "mlir/IR/OpAsmInterface.td"
 include "mlir/Interfaces/SideEffectInterfaces.td"
 
-// Types of operands and results. Verifiers hold their extents.
+// Types of operands and results. Verifiers check the extents.
 //
-// Numbers of tokens, rows, pairs and experts, and their lists.
+// Counts, ids, indices and lists of tokens, rows, pairs and experts.
 def Moe_Int32s : 1DTensorOf<[I32]>;
 def Moe_Int32Rows : 2DTensorOf<[I32]>;
 def Moe_Float32s : 1DTensorOf<[F32]>;
 def Moe_Float32Rows : 2DTensorOf<[F32]>;
-// Ids of the caller, who has them in 32 or 64 bits.
+// Ids that the caller passes as 32-bit or 64-bit integers.
 def Moe_CallersIds : 1DTensorOf<[I32, I64]>;
 def Moe_CallersIdRows : 2DTensorOf<[I32, I64]>;
 // Activations: [rows, columns], or [tokens, pairs, columns].
@@ -34,14 +35,15 @@ def Moe_Matrix : 2DTensorOf<[AnyFloat]>;
 def Moe_Values16 : 2DTensorOf<[F16, BF16]>;
 def Moe_Sums : TensorRankOf<[AnyFloat], [2, 3]>;
 def Moe_Matrices : 3DTensorOf<[AnyFloat]>;
-// Values or codes of rows, and of the weights of experts.
+// Values or codes (quantized values) of rows, and of the weights of experts.
 def Moe_CodeMatrix : 2DTensorOf<[AnyFloat, AnyInteger]>;
 def Moe_CodeMatrices : 3DTensorOf<[AnyFloat, AnyInteger]>;
-// Scales of tensors, rows, groups and blocks, each with those of experts.
+// Scales per tensor, row, group or block, optionally with a leading expert
+// dimension.
 def Moe_Scales : TensorRankOf<[AnyFloat], [1, 2, 3]>;
 def Moe_SecondScales : TensorRankOf<[F32], [1, 2]>;
 def Moe_ZeroPoints : TensorRankOf<[AnyFloat, AnyInteger], [2, 3]>;
-// What packing reads and makes.
+// Operands and results of packing.
 def Moe_Stored : TensorRankOf<[AnyFloat, AnyInteger], [1, 2, 3]>;
 
 // A stage of any kind.
@@ -51,16 +53,16 @@ class Moe_ValueOp<string mnemonic, list<Trait> traits = []>
   let hasVerifier = 1;
 }
 
-// A name and, where the operand or result may be absent, '?'.
+// The name of an operand or result, followed by '?' if it is optional.
 class Moe_Word<dag values, int index> {
   string word = !getdagname(values, index)
     # !if(!initialized(!getdagarg<Optional>(values, index)), "?", "");
 }
 
-// A stage of a kernel. `own`: the methods of the interface that the op defines
-// in C++ in place of the usual ones. Members of the class go to `members`.
-// Constraints of operands and results are its verifier, unless it has one
-// besides (hasVerifier).
+// A stage of a kernel. `own` lists the interface methods that the op defines in
+// C++ instead of using the default. Class members go to `members`. The
+// constraints of operands and results are the op's verifier; with hasVerifier
+// the op adds its own checks.
 class Moe_StageOp<string mnemonic, list<Trait> traits = [], list<string> own = []>
     : Moe_Op<mnemonic, !listconcat(traits, [
         OpAsmOpInterface, DeclareOpInterfaceMethods<Moe_StageOpInterface, own>])> {
@@ -68,7 +70,7 @@ class Moe_StageOp<string mnemonic, list<Trait> traits = [], list<string> own = [
     !if(!initialized(!getdagarg<TypeConstraint>(arguments, index)),
         !listconcat(words, [Moe_Word<arguments, index>.word]), words));
   list<string> resultWords = !foreach(index, !range(!size(results)), Moe_Word<results, index>.word);
-  // Results as they are printed, where the names of ODS are too long.
+  // The printed names of results, if the ODS names are too long.
   list<string> printedResults = !foreach(index, !range(!size(results)), !getdagname(results, index));
   code nameResults = [{
       static constexpr ::llvm::StringRef words[] = {"}] # !interleave(printedResults, "\", \"") # [{"};

@@ -1,11 +1,11 @@
-//===- MoeStageOps.td - level 2, from rows to the output ---*- tablegen -*-===//
+//===- MoeStageOps.td - level 2, computation on rows -------*- tablegen -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Stages that compute on rows, and those that move them between ranks.
+// Stages that compute on rows, and stages that move rows between ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,14 +17,15 @@ include "dialect/MoeStage.td"
 def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "the largest magnitude of each block of rows";
   let description = [{
-    One number for each `block_rows` rows, from which `moe.quantize` takes a
-    dynamic scale of all values. Rows at and beyond the value of `valid` (of
-    tokens) or the last of `offsets` (of sorted rows) do not count, nor do rows
-    behind their expert's `counts` (of batched rows, see `moe.batch`). With
-    `weights` [tokens, pairs] they are of the products that `moe.quantize` has.
-    With `propagates_nan` the number of a block that holds a NaN is NaN: codes
-    that are integers have none. Without it a NaN does not count.
-    The leading `?` of the input is tokens or rows, of the result their blocks.
+    Computes one value for each `block_rows` rows, from which `moe.quantize`
+    computes a dynamic per-tensor scale. Ignored rows are those at and after the
+    value of `valid` (for token rows) or the last of `offsets` (for sorted
+    rows), and those past their expert's `counts` (for batched rows, see
+    `moe.batch`). With `weights` [tokens, pairs], the rows are the products that
+    `moe.quantize` computes with the same operand. With `propagates_nan`, the
+    value of a block that contains a NaN is NaN, which is needed because integer
+    codes have no NaN. Without it, NaNs are ignored. The leading `?` of the
+    input is tokens or rows; that of the result is blocks of them.
 
     ```mlir
     func.func private @amax(%x: tensor<?x2048xbf16>, %valid: tensor<1xi32>) {
@@ -56,23 +57,26 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStag
 }
 
 def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], ["addStageAttributes", "getResultName"]> {
-  let summary = "values as a descriptor says, with their scales";
+  let summary = "quantizes values as a descriptor specifies";
   let description = [{
-    The result is quantized as `descriptor` says; a static scale comes as an
-    operand, a dynamic one is a result. A static scale of the whole tensor may be given per expert: the
-    largest is used, and is a result. A dynamic one needs the block maxima of
-    `moe.amax`. The leading `?` is tokens or rows, the same for all; of sorted
-    rows `offsets` says how many there are, of batched ones `counts`; in a kernel
-    with the matmul that makes the input `tiles` says which rows there are.
+    Quantizes the input as `descriptor` specifies. A static scale is an operand,
+    and a dynamic scale is a result. A static per-tensor scale may be given per
+    expert: the largest is used and is a result. A dynamic per-tensor scale
+    needs the block maxima of `moe.amax`. The leading `?` is tokens or rows, the
+    same for all. `offsets` gives the number of sorted rows, and `counts` the
+    number of batched rows. In a kernel with the matmul that computes the input,
+    `tiles` gives the rows.
 
-    Data of 16 bits are emulated: what the codes of the descriptor's element stand
-    for, dequantized at once, so that there is no scale as a result. They, and
-    codes in blocks, may have a scale of scales: a stored one, or, of codes, one
-    of each row that is a result.
+    A 16-bit result is emulated quantization: values are quantized to the
+    descriptor's element type and dequantized immediately, so no scale is a
+    result. Emulated values and block-scaled codes (quantized values) may have a
+    second-level scale: either a stored one, or, for codes, one per row that is
+    a result.
 
-    With `weights` [tokens, pairs] the input is of tokens and the result of
-    their pairs: row i is the product of input row i / pairs and weight i, in
-    f32. A descriptor without a scale then says what it is rounded to.
+    With `weights` [tokens, pairs], the input has a row per token and the result
+    a row per pair: row i is the product of input row i / pairs and weight i, in
+    f32. A descriptor without a scale then only specifies the element type that
+    the product is rounded to.
 
     ```mlir
     func.func private @quantize(%x: tensor<?x2048xbf16>) {
@@ -108,13 +112,14 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return !getOffsets() && !getExpertNumTokens() && !getTiles() && !getRowWeights(); }
-    /// The scales; null if there are none.
+    /// Returns the scales, or null if there are none.
     ::mlir::Value getScale() { return getScales().empty() ? ::mlir::Value() : getScales().front(); }
-    /// The second scale of each row; null if there is none.
+    /// Returns the second scale of each row, or null if there is none.
     ::mlir::Value getSecondScale() { return getScales().size() < 2 ? ::mlir::Value() : getScales().back(); }
-    /// Whether the data are not codes, but what codes stand for.
+    /// Returns true if the result holds dequantized values instead of codes.
     bool isEmulated();
-    /// Whether the scales are of blocks, and of the descriptor's own type.
+    /// Returns true if the scales are block scales of the descriptor's own
+    /// scale type.
     bool scalesBlocks() { return getScale() && getDescriptor().isOfBlocks(); }
   }];
   let printedResults = ["q", "scale"];
@@ -122,12 +127,12 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
 }
 
 def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
-  let summary = "what codes of activations that come quantized stand for";
+  let summary = "dequantizes activations that the caller passes quantized";
   let description = [{
-    data = input * scale (* second_scale), in f32, rounded once to 16 bits. The
-    input is of the descriptor's element, the scales of its scale type:
-    [?, groups], [?, 1] or [1]. The leading `?` is tokens, or rows where `counts`
-    says how many each expert has (batched).
+    Computes data = input * scale (* second_scale) in f32, rounded once to 16
+    bits. The input has the descriptor's element type and the scales its scale
+    type, with shape [?, groups], [?, 1] or [1]. The leading `?` is tokens, or
+    rows if `counts` gives the number of rows of each expert (batched).
 
     ```mlir
     func.func private @dequantize(%x: tensor<?x2048xf4E2M1FN>, %s: tensor<?x64xf8E8M0FNU>) {
@@ -157,12 +162,13 @@ def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments
 }
 
 def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure], ["addStageAttributes"]> {
-  let summary = "rows with their columns in the order of their expert's weight";
+  let summary = "permutes the columns of rows to the order of their expert's weight";
   let description = [{
-    Of sorted row r of expert e, as `offsets` say, result[r, c] is
-    input[r, order[e, c]]. With `gather` rows are those of pairs, result[rows[r], c]
-    is input[rows[r] / pairs, order[e, c]], which a matmul gathers with pairs = 1.
-    The leading `?` of the result is rows, of the input tokens (gather) or rows.
+    For sorted row r of expert e, as given by `offsets`, result[r, c] is
+    input[r, order[e, c]]. With `gather`, the result has one row per pair:
+    result[rows[r], c] is input[rows[r] / pairs, order[e, c]], and the following
+    matmul gathers it with pairs = 1. The leading `?` of the result is rows;
+    that of the input is tokens with `gather`, else rows.
 
     ```mlir
     func.func private @permute_columns(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %offsets: tensor<129xi32>, %order: tensor<128x2048xi32>) {
@@ -188,30 +194,38 @@ def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure], ["addStageAttr
 }
 
 def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
-  let summary = "each tile of rows times its expert's weight, transposed";
+  let summary = "multiplies each tile of rows by its expert's transposed weight";
   let description = [{
-    result[r, n] = sum over k of lhs[row of r, k] * rhs[expert of r, n, k]
-    (+ bias[expert of r, n]; with `bias_of_rank` one rank alone adds it, and
-    which one is known when it runs). With `gather`, row r of the lhs is
-    rows[r] / pairs; else it is r. `pairs` is given with `gather` alone: those of
-    a token, or 1 where the lhs has a row for each pair. The weight is [experts,
-    n, k]. Its rows may be those of `gate_up`, stored in that order: where its
-    layout interleaves them, the result's columns are interleaved likewise; the
-    bias and the weight's scales stand as the weight was stored. The leading `?`
-    of the result is rows, of the lhs tokens (gather) or rows.
+    Computes result[r, n] = sum over k of lhs[row of r, k] * rhs[expert of r, n,
+    k] (+ bias[expert of r, n]).
 
-    A quantized operand has a descriptor, and its scales as operands of their
-    own. `realization` says what is multiplied:
+    * With `bias_of_rank`, only one rank adds the bias; which rank is known only
+      at run time.
+    * With `gather`, the row of r in the lhs is rows[r] / pairs; otherwise it is
+      r. `pairs` is present only with `gather`: the number of pairs of a token,
+      or 1 if the lhs has a row for each pair.
+    * The weight is [experts, n, k]. `gate_up` is the order of its gate and up
+      rows as stored. If the weight's layout interleaves the rows, the columns
+      of the result are interleaved in the same way. The bias and the weight's
+      scales keep the stored order.
+    * The leading `?` of the result is rows; that of the lhs is tokens with
+      `gather`, else rows.
 
-    * `native` (default): both operands as they are;
-    * `dequantized`: what the weight's codes stand for, in the type of the lhs;
-    * `codes`: the weight's codes of 4 bits as elements of the lhs;
-    * `emulated`: as dequantized; the lhs is what its own codes stand for;
-    * `blocks`: both operands as they are, with the scales of blocks along k.
-      Second scales multiply the sums, of the lhs the largest of those that are
-      stored, or the row's.
+    A quantized operand has a descriptor, and its scales are separate operands.
+    `realization` specifies which values are multiplied:
 
-    Products are added in f32, or with `fast` as the tensor core adds them.
+    * `native` (default): both operands as stored;
+    * `dequantized`: the dequantized weight, in the element type of the lhs;
+    * `codes`: the weight's 4-bit codes (quantized values), converted to the
+      element type of the lhs;
+    * `emulated`: like `dequantized`, with an lhs of values that were quantized
+      and dequantized;
+    * `blocks`: both operands as stored, with block scales along K applied by
+      the engine. Second scales multiply the accumulators. The second scale of
+      the lhs is the largest of the stored ones, or the row's own.
+
+    Products are accumulated in f32, or with `fast` in the precision of the
+    tensor core.
 
     ```mlir
     func.func private @matmul(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %tiles: tensor<?x4xi32>, %tile_count: tensor<3xi32>, %w13: tensor<128x1536x2048xbf16, #moe.layout<interleave = 8>>) {
@@ -251,23 +265,27 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     attr-dict `:` functional-type(operands, results)
   }];
   let members = [{
-    /// Whether it is the first of the layer's two: it gathers, or its result is
-    /// activated.
+    /// Returns true if this is the first of the layer's two matmuls, which
+    /// gathers or whose result is activated.
     bool isFirst();
-    /// The weight's experts, rows (n) and columns (k).
+    /// Returns the number of experts of the weight.
     int64_t getNumExperts();
+    /// Returns the number of rows of an expert's weight.
     int64_t getN();
+    /// Returns the number of columns of an expert's weight.
     int64_t getK();
-    /// The weight's interleave; 0 where gate and up rows are not interleaved.
+    /// Returns the weight's interleave; 0 if gate and up rows are not
+    /// interleaved.
     int64_t getInterleave();
-    /// The order in the weight as stored, and in its scales and bias.
+    /// Returns the order of gate and up rows in the stored weight, its scales
+    /// and its bias.
     ::llvm::StringRef getGateUpOrder() { return getGateUp().value_or("gate_first"); }
-    /// Whether the weight, its scales and zero points are in the order of
-    /// fragments.
+    /// Returns true if the weight, its scales and its zero points are in
+    /// fragment order.
     bool readsFragments();
-    /// Whether the scales of the lhs change along k.
+    /// Returns true if the scales of the lhs vary along K.
     bool scalesByGroup() { return getLhsScale() && getLhsDescriptor()->getGroup()[1] > 0; }
-    /// Whether each row of lhs has a scale of its own.
+    /// Returns true if each row of the lhs has its own scale.
     bool scalesByRow() { return getLhsScale() && !scalesByGroup() && !getLhsDescriptor()->isOfTensor(); }
   }];
   let nameResults = [{ setName(getResult(), isFirst() ? "h" : "y"); }];
@@ -277,13 +295,14 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
 def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], ["addStageAttributes", "getOperandName"]> {
   let summary = "the activation between the two matmuls";
   let description = [{
-    A gated activation halves the columns: with `interleave` = n, n gate
-    columns alternate with n up columns; with 0 the gate columns come first.
-    The leading `?` is rows; `offsets` tells a kernel of its own how many of
-    them there are. Before it is activated, row r gets row rows[r] of the
-    addend, if the caller gives one: that of its pair, gates before ups. An
-    activation with numbers for each expert has them as operands; offsets say a
-    row's expert, or in a kernel with a matmul `tiles`.
+    A gated activation halves the number of columns. With `interleave` = n, n
+    gate columns alternate with n up columns; with 0, all gate columns come
+    first. The leading `?` is rows. In a kernel without a matmul, `offsets`
+    gives their number. If the caller passes an `addend`, its row rows[r], the
+    row of the pair, is added to row r before the activation, with gate columns
+    before up columns. If each expert has its own activation parameters, they
+    are operands, and the expert of a row is given by `offsets`, or by `tiles`
+    in a kernel with a matmul.
 
     ```mlir
     func.func private @activate(%h: tensor<?x1536xf32>, %offsets: tensor<129xi32>) {
@@ -315,16 +334,22 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], [
 }
 
 def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
-  let summary = "each token's weighted sum over its experts";
+  let summary = "the weighted sum of each token over its experts";
   let description = [{
-    out[t] = sum over k = 0, 1, ... of weights[t, k] * partials[positions[t, k]],
-    in f32 and in that order, skipping positions of -1; then residual[t] is
-    added, if the caller gives one. So is, to the partials of pair
-    t * pairs + k, row t * pairs + k of an addend. Without weights each is 1.
-    With `identity` (x, ids) pairs whose id is -2 have row t of x as partials;
-    with `identity_of_rank` those of one rank alone, known when it runs.
-    The leading `?` of partials and addend is rows, of all else tokens. Partials
-    that come in the order of pairs may be [tokens, pairs, width].
+    Computes out[t] = sum over k = 0, 1, ... of weights[t, k] *
+    partials[positions[t, k]], in f32 and in that order. Positions of -1 are
+    skipped. Weights default to 1.
+
+    * If the caller passes a `residual`, residual[t] is then added.
+    * If the caller passes an `addend`, its row t * pairs + k is added to the
+      partials of that pair.
+    * With `identity` (x, ids), the partials of a pair with id -2 are row t of
+      x. With `identity_of_rank`, only one rank adds them; which rank is known
+      only at run time.
+
+    The leading `?` of partials and addend is rows, and that of all other
+    tensors is tokens. Partials in the order of pairs may be [tokens, pairs,
+    width].
 
     ```mlir
     func.func private @combine(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -345,20 +370,21 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }
-    /// The rows that a token brings, and the columns of each.
+    /// Returns the number of (token, expert) pairs of each token.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
+    /// Returns the number of columns of a row.
     int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getShape().back(); }
   }];
   let hasVerifier = 1;
 }
 
 def Moe_CombineNormedOp : Moe_StageOp<"combine_normed", [Pure], ["addStageAttributes"]> {
-  let summary = "each token's weighted sum over the norms of its experts' rows";
+  let summary = "the weighted sum of each token over its experts' normalized rows";
   let description = [{
-    As `moe.combine`, of rows that are normalized first: with
-    z = (1 + norm_weight) * partials[positions[t, k]] the sum over k of
-    weights[t, k] * z / sqrt(mean(z^2) + epsilon), in f32 and in the order of k.
-    The partials are whole sums: no other rank adds to them.
+    Like `moe.combine`, with rows that are normalized first: with z = (1 +
+    norm_weight) * partials[positions[t, k]], the sum over k of weights[t, k] *
+    z / sqrt(mean(z^2) + epsilon), in f32 and in the order of k. The partials
+    must be complete: no other rank may add to them.
 
     ```mlir
     func.func private @combine_normed(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>, %norm: tensor<2048xf32>) {
@@ -379,18 +405,19 @@ def Moe_CombineNormedOp : Moe_StageOp<"combine_normed", [Pure], ["addStageAttrib
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }
-    /// The rows that a token brings, and the columns of each.
+    /// Returns the number of (token, expert) pairs of each token.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
+    /// Returns the number of columns of a row.
     int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getShape().back(); }
   }];
   let hasVerifier = 1;
 }
 
 def Moe_CombineConstantsOp : Moe_StageOp<"combine_constants", [Pure], ["addStageAttributes"]> {
-  let summary = "each token's weighted sum over its experts and constant vectors";
+  let summary = "the weighted sum of each token over its experts and constant vectors";
   let description = [{
-    As `moe.combine`, where a pair whose id is `experts` + c, c at least 0, has
-    row c of `constants` in place of a row of the partials.
+    Like `moe.combine`, except that a pair with id `experts` + c, c >= 0, uses
+    row c of `constants` instead of a row of the partials.
 
     ```mlir
     func.func private @combine_constants(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>, %ids: tensor<?x8xi32>, %constants: tensor<6x2048xf32>) {
@@ -411,28 +438,31 @@ def Moe_CombineConstantsOp : Moe_StageOp<"combine_constants", [Pure], ["addStage
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }
-    /// The rows that a token brings, and the columns of each.
+    /// Returns the number of (token, expert) pairs of each token.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
+    /// Returns the number of columns of a row.
     int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getPartials().getType()).getShape().back(); }
   }];
   let hasVerifier = 1;
 }
 
 def Moe_DispatchOp : Moe_StageOp<"dispatch", [], ["addStageAttributes", "getOperandName", "getResultName"]> {
-  let summary = "the tokens of all ranks to each rank";
+  let summary = "dispatches tokens to the ranks";
   let description = [{
-    Communication: x, the scales that its rows have, ids and weights of the
-    tokens of `ranks` ranks stand one behind the other, those of rank i of the
-    group at i * tokens. The group of a rank are those that are a multiple of
-    `stride` away, `ranks` of them. The leading `?` is tokens, this rank's before
-    and those of the group after. Stages in front of it are of this rank's.
+    Communication: concatenates x, the scales of its rows, ids and weights of
+    the tokens of `ranks` ranks. The tokens of rank i of the group start at i *
+    tokens. The group of a rank is the `ranks` ranks whose numbers differ by
+    multiples of `stride`. The leading `?` of the operands is this rank's
+    tokens, and that of the results is the tokens of the group. Earlier stages
+    process only this rank's tokens.
 
-    With `one_sided` a kernel writes rows into the other ranks' windows: ids and
-    weights of every token into all, x and scales into those of the token's
-    owners alone. An owner is a rank with an expert of the token: of `experts`
-    each rank has as many as any other, the first ones one more where there is a
-    rest. Without `experts` all ranks own each token that has an expert. The
-    stage ends when the rows of all ranks have come.
+    With `one_sided`, a kernel writes rows into the windows of other ranks. It
+    writes the ids and weights of every token to all ranks, but x and its scales
+    only to the owners of the token. An owner is a rank that holds an expert of
+    the token. The `experts` are distributed evenly over the ranks; if there is
+    a remainder, the first ranks hold one more. Without `experts`, every rank
+    owns each token that has an expert. The stage ends when the rows of all
+    ranks have arrived.
 
     ```mlir
     func.func private @dispatch(%x: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -463,14 +493,15 @@ def Moe_DispatchOp : Moe_StageOp<"dispatch", [], ["addStageAttributes", "getOper
 }
 
 def Moe_SendBackOp : Moe_StageOp<"send_back", [], ["addStageAttributes"]> {
-  let summary = "partial sums to the ranks whose tokens they are of";
+  let summary = "sends partial sums to the ranks that own the tokens";
   let description = [{
-    Communication behind a `moe.dispatch` that is `one_sided`: row r of the
-    partial sums is of token r of all ranks. Its rank gets it in its window,
-    at [t, j]: t is the token's number there, and this rank the j-th of its
-    owners, ascending. A token that this rank does not own is left out. The
-    leading `?` of the result is the rank's own tokens, of the operands those of
-    all ranks. The stage ends when the sums of all ranks have come.
+    Communication after a `one_sided` `moe.dispatch`. Row r of the partial sums
+    belongs to token r of all ranks. The rank of that token receives the row in
+    its window at [t, j]: t is the token's index on that rank, and this rank is
+    the j-th of the token's expert owners in ascending order. Tokens that this
+    rank does not own are skipped. The leading `?` of the result is the rank's
+    own tokens, and that of the operands is the tokens of all ranks. The stage
+    ends when the sums of all ranks have arrived.
 
     ```mlir
     func.func private @send_back(%y: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>) {
@@ -487,7 +518,7 @@ def Moe_SendBackOp : Moe_StageOp<"send_back", [], ["addStageAttributes"]> {
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }
-    /// Owners of a token at most.
+    /// Returns the maximum number of owners of a token.
     static int64_t mostOwners(int64_t ranks, bool spreadsExperts, int64_t pairs) {
       return spreadsExperts ? ::std::min(ranks, pairs) : ranks;
     }
@@ -496,18 +527,17 @@ def Moe_SendBackOp : Moe_StageOp<"send_back", [], ["addStageAttributes"]> {
 }
 
 def Moe_FinalizeOp : Moe_StageOp<"finalize", [], ["addStageAttributes"]> {
-  let summary = "sums over ranks back to the tokens' own ranks";
+  let summary = "sums over ranks and returns tokens to their own ranks";
   let description = [{
-    Communication, the way back of `moe.dispatch`: the sum over `ranks` ranks,
-    which are `stride` apart, of what each computed for a token; each keeps its
-    own tokens. Then the sum over `reduce` ranks that follow each other, which
-    have the same tokens. One of the two numbers may be 1. The leading `?` is
-    tokens.
+    Communication, the inverse of `moe.dispatch`: sums the results of `ranks`
+    ranks, which are `stride` apart, for each token; each rank keeps its own
+    tokens. Then sums over `reduce` consecutive ranks, which have the same
+    tokens. One of the two counts may be 1. The leading `?` is tokens.
 
-    With `one_sided` the sums of a token's owners have come: out[t] is the sum of
-    partials[t, j] over j = 0, 1, ..., in f32 and in that order, rounded once; j
-    counts the owners of token t, whose ids are given. A token without an owner
-    gets zeros.
+    With `one_sided`, the sums of a token's owners have already arrived: out[t]
+    is the sum of partials[t, j] over j = 0, 1, ..., in f32 and in that order,
+    rounded once. j counts the owners of token t, which follow from the `ids`. A
+    token without an owner gets zeros.
 
     ```mlir
     func.func private @finalize(%y: tensor<?x2048xbf16>, %back: tensor<?x4x2048xbf16>, %ids: tensor<?x8xi32>) {
@@ -528,7 +558,7 @@ def Moe_FinalizeOp : Moe_StageOp<"finalize", [], ["addStageAttributes"]> {
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult) { return true; }
-    /// The columns of a token.
+    /// Returns the number of columns of a token.
     int64_t getWidth() { return ::llvm::cast<::mlir::RankedTensorType>(getOut().getType()).getDimSize(1); }
   }];
   let hasVerifier = 1;

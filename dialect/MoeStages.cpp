@@ -1,13 +1,13 @@
-//===- MoeStages.cpp - what manifests say of stages -----------------------===//
+//===- MoeStages.cpp - attributes of stages in manifests ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Attributes of stages beside those that ODS declares as plain data:
-// descriptors, methods and activations are taken apart, and sizes are those of
-// operands.
+// Adds the manifest attributes of stages that ODS does not declare as plain
+// data. Descriptors, routing methods and activations are expanded into their
+// members, and sizes are those of operands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,14 +31,14 @@ void moe::addDeclaredAttributes(Operation *op, NamedAttrList &to) {
 }
 
 namespace {
-/// Adds attributes of a stage by their names.
+/// Adds attributes of a stage by name.
 class Writer {
 public:
   Writer(Operation *op, NamedAttrList &to) : builder(op->getContext()), to(to) {
     addDeclaredAttributes(op, to);
   }
 
-  /// Leaves out an attribute that ODS declares and passes alone read.
+  /// Removes an attribute that ODS declares but that only passes read.
   void leaveOut(StringRef name) { to.erase(name); }
   void integer(StringRef name, int64_t value) {
     to.set(name, builder.getI64IntegerAttr(value));
@@ -54,7 +54,8 @@ public:
   }
   void none(StringRef name) { to.set(name, builder.getUnitAttr()); }
 
-  /// The rows and columns that share a scale; none without one.
+  /// Adds the rows and columns that share a scale, if the descriptor has a
+  /// scale.
   void group(const Twine &prefix, DescriptorAttr descriptor) {
     const ArrayRef<int64_t> group = descriptor.getGroup();
     if (group.empty())
@@ -129,8 +130,8 @@ void BatchOp::addStageAttributes(NamedAttrList &attributes) {
   Writer(*this, attributes).integer("experts", getNumLocal());
 }
 
-/// Returns the name of an operand or a result, those of the variadic scales
-/// included.
+/// Returns the name of an operand or a result, including those of the variadic
+/// scales.
 static StringRef nameWithScales(unsigned index, unsigned first, size_t count,
                                 StringRef scale, StringRef secondScale,
                                 StringRef name) {
@@ -242,7 +243,7 @@ void ActivateOp::addStageAttributes(NamedAttrList &attributes) {
 void CombineOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.leaveOut("identity_of_rank");
-  // Inside of a kernel no value says the type.
+  // Within a kernel, no named value determines the type.
   if (isa<KernelOp>((*this)->getParentOp()) &&
       llvm::any_of(getOut().getUsers(), llvm::IsaPred<SendBackOp>))
     writer.word(
@@ -266,7 +267,7 @@ void CombineConstantsOp::addStageAttributes(NamedAttrList &attributes) {
 }
 
 //===----------------------------------------------------------------------===//
-// Between ranks
+// Communication between ranks
 //===----------------------------------------------------------------------===//
 
 StringRef DispatchOp::getOperandName(unsigned operand) {

@@ -1,11 +1,11 @@
-//===- MoeVerifiers.cpp - what stages must agree on -----------------------===//
+//===- MoeVerifiers.cpp - verifiers of stages -----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers of the stages: ranks, element types and extents that must be equal.
+// Verifiers of the stages: ranks, element types and extents that must match.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,10 +15,12 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Ids are [tokens, pairs]; pairs of a value that has been checked to be so.
+/// Returns the number of columns. Ids are [tokens, pairs]; the rank of `value`
+/// must have been checked.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
-/// Checks what depends on the number of experts, which the logits say.
+/// Checks the operands whose shape depends on the number of experts, which the
+/// logits determine.
 static ParseResult verifyLogits(RouteOp op) {
   const Value logits = op.getLogits();
   if (expect(op, "logits", logits, {kAny, columns(logits)}))
@@ -90,7 +92,8 @@ LogicalResult RouteOp::verify() {
   return expect(*this, "topk_weights", getTopkWeights(), {kAny, topK + shared});
 }
 
-/// Local experts must be some of the stage's.
+/// Checks that the number of local experts is at most the stage's number of
+/// experts.
 template <typename Op> static ParseResult verifyLocal(Op op) {
   const int64_t local = op.getNumLocal();
   if (local >= 0 && local <= op.getExperts())
@@ -182,7 +185,7 @@ LogicalResult SharedRowsOp::verify() {
   return expect(*this, "weights", getTopkWeights(), {kAny, 1});
 }
 
-/// The tiles of the matmul in whose kernel the stage is.
+/// Checks the tile operands of a stage that is in the kernel of a matmul.
 static ParseResult verifyTiles(Operation *op, Value tiles, Value tileCount,
                                bool isCounted) {
   if (bool(tiles) != bool(tileCount) || (tiles && isCounted))
@@ -193,7 +196,8 @@ static ParseResult verifyTiles(Operation *op, Value tiles, Value tileCount,
                            verifyTileCount(op, tileCount)));
 }
 
-/// `offsets` and `counts` are i32 of one dimension, `valid_tokens` is one i32.
+/// Checks that at most one of the row counts is present. `offsets` and `counts`
+/// are one-dimensional i32; `valid_tokens` is one i32.
 static ParseResult verifyRowCount(Operation *op, Value validTokens,
                                   Value offsets, Value counts) {
   if (bool(validTokens) + bool(offsets) + bool(counts) > 1)
@@ -202,7 +206,7 @@ static ParseResult verifyRowCount(Operation *op, Value validTokens,
   return expect(op, "valid", validTokens, {1});
 }
 
-/// Weights of pairs [tokens, pairs], by which tokens are multiplied.
+/// Checks the weights of pairs [tokens, pairs] that multiply the tokens.
 static ParseResult verifyWeights(Operation *op, Value weights, Value offsets) {
   if (!weights)
     return success();
@@ -322,7 +326,8 @@ LogicalResult DequantizeOp::verify() {
   return verifyRowCount(*this, Value(), Value(), getExpertNumTokens());
 }
 
-/// One number for each parameter of the row and expert, or none.
+/// Checks that there is one operand of per-expert values for each parameter of
+/// the activation, or none.
 static ParseResult verifyNumbers(ActivateOp op) {
   const ActivationAttr activation = op.getActivation();
   const size_t expected =
@@ -422,7 +427,8 @@ LogicalResult CombineConstantsOp::verify() {
   return expect(*this, "out", getOut(), {kAny, hidden});
 }
 
-/// Numbers of the source are those of several rows and columns of the result.
+/// Checks that each source value covers `repeat` rows and columns of the
+/// result.
 static LogicalResult verifyRepeat(PackOp op, Type element) {
   const ArrayRef<int64_t> repeat = *op.getRepeat();
   if (repeat.size() != 3 ||
@@ -474,7 +480,7 @@ LogicalResult PackOp::verify() {
       return failure();
   }
   Type element = tensor(getSource()).getElementType();
-  // Powers of two may become the f32 numbers that they are.
+  // Power-of-two scales may become the equal f32 values.
   if (isa<Float8E8M0FNUType>(element) &&
       tensor(getResult()).getElementType().isF32())
     element = f32(*this);
@@ -508,7 +514,7 @@ LogicalResult QuantizeWeightsOp::verify() {
     return emitOpError() << "must have " << types.size()
                          << " results behind the codes, got "
                          << getScales().size();
-  // Powers of two may become the f32 numbers that they are.
+  // Power-of-two scales may become the equal f32 values.
   for (auto [scale, type] : llvm::zip(getScales(), types))
     if (scale.getType() != type &&
         (scale != getScale() ||

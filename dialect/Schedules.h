@@ -1,14 +1,14 @@
-//===- Schedules.h - how kernels do their work ------------------*- C++ -*-===//
+//===- Schedules.h - schedules of kernels -----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One struct for the schedules of each way to build a kernel. Engines reckon
-// with them, and attributes store them (MoeSchedules.td). members() lists what
-// is parsed, printed, hashed, bounded, reported and measured; what follows from
-// other members is none. No IR.
+// One struct for the schedules of each way to build a kernel. Engines compute
+// with these structs, and attributes store them (MoeSchedules.td). members()
+// lists the values that are parsed, printed, hashed, validated, reported and
+// tuned; derived values are not members. Independent of MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,34 +28,35 @@
 
 namespace moec {
 
-/// The defaults of members that a schedule does not have.
+/// The default values for members that a kind of schedule does not have.
 struct KernelSchedule {
   static constexpr std::string_view source = "default";
   static constexpr std::string_view engineName() { return "simt"; }
   static constexpr int64_t stages = 0, blockTokens = 0, ctasPerSm = 1;
   static constexpr std::array<int64_t, 0> cluster = {};
-  /// There are as many CTAs as the GPU holds.
+  /// Returns true if the grid has as many CTAs as are resident on the GPU.
   static constexpr bool isPersistent() { return false; }
-  /// The kernel has a grid-wide wait.
+  /// Returns true if the kernel has a grid-wide barrier.
   static constexpr bool isCooperative() { return false; }
 
-  bool programmatic = false; ///< may start before its predecessor has finished
+  bool programmatic = false; ///< uses programmatic dependent launch
   bool operator==(const KernelSchedule &) const = default;
 };
 
-/// Every warp of a CTA copies and multiplies.
+/// A grid of warps, each of which both copies and multiplies.
 struct WarpGrid {
   int64_t m = 1, n = 4;
   int64_t threads() const { return 32 * m * n; }
   bool operator==(const WarpGrid &) const = default;
 };
 
-/// Some warps of a CTA copy, and the others multiply.
+/// The producer and consumer warps of a warp-specialized CTA.
 struct WarpRoles {
   int64_t producerWarps = 0, consumerWarps = 0;
-  int64_t producerRegisters = 0, consumerRegisters = 0; ///< of a thread
-  /// Weight rows are the rows of an instruction, and tokens its columns; else
-  /// the other way round.
+  /// Registers per thread.
+  int64_t producerRegisters = 0, consumerRegisters = 0;
+  /// Weight rows are on the M side of the instruction and tokens on its N side.
+  /// If false, tokens are on the M side.
   bool swap = true;
   int64_t threads() const { return 32 * (producerWarps + consumerWarps); }
   bool operator==(const WarpRoles &) const = default;
@@ -66,11 +67,12 @@ struct Schedule : KernelSchedule {
   const catalog::Engine *engine = catalog::find(catalog::kEngines, "mma_sync");
   int64_t tileM = 16, tileN = 64, tileK = 64;
   int64_t stages = 2;
-  int64_t groupM = 8; ///< m tiles that share the traversal of n
+  int64_t groupM = 8; ///< m tiles that are traversed together along n
   int64_t ctasPerSm = 1;
-  std::variant<WarpGrid, WarpRoles> warps; ///< as the engine has them
-  std::vector<int64_t> cluster;            ///< x, y, z; empty: none
-  std::string source = "default";          ///< tuned, modelled or default
+  /// The alternative that the engine uses.
+  std::variant<WarpGrid, WarpRoles> warps;
+  std::vector<int64_t> cluster;   ///< x, y, z; empty: no cluster
+  std::string source = "default"; ///< tuned, modelled or default
 
   bool hasRoles() const { return std::holds_alternative<WarpRoles>(warps); }
   WarpGrid &grid() { return std::get<WarpGrid>(warps); }
@@ -85,27 +87,28 @@ struct Schedule : KernelSchedule {
   bool operator==(const Schedule &) const = default;
 };
 
-/// The schedule of one kernel for the second matmul and combine, whose matmul
-/// is one of wgmma.
+/// The schedule of the kernel that fuses the second matmul, by wgmma, with
+/// combine.
 struct SlicesSchedule : Schedule {
   SlicesSchedule() {
     engine = catalog::find(catalog::kEngines, "wgmma");
     groupM = 1;
     warps = WarpRoles();
   }
-  int64_t blockTokens = 0; ///< that a CTA sums
-  int64_t blockRows = 0;   ///< of lhs that a CTA keeps
+  int64_t blockTokens = 0; ///< tokens that a CTA combines
+  int64_t blockRows = 0;   ///< lhs rows that a CTA keeps in shared memory
   int64_t buffers = 0;     ///< slices in memory at a time
   static constexpr bool isCooperative() { return true; }
   bool operator==(const SlicesSchedule &) const = default;
 };
 
-/// The schedule of either kernel of the few-token path.
+/// The schedule of one of the two few-token kernels.
 struct GemvSchedule : KernelSchedule {
   static constexpr std::string_view engineName() { return "gemv"; }
   int64_t stages = 0, blockTokens = 0, threads = 0, ctasPerSm = 1;
-  int64_t unitRows = 0;    ///< weight rows of a unit; 0: no fragments
-  bool besideNext = false; ///< leaves half of a multiprocessor to the next
+  /// Weight rows of a work unit; 0: not in fragment order.
+  int64_t unitRows = 0;
+  bool besideNext = false; ///< uses at most half of an SM's registers
   static constexpr bool isPersistent() { return true; }
   bool operator==(const GemvSchedule &) const = default;
 };
@@ -113,7 +116,7 @@ struct GemvSchedule : KernelSchedule {
 /// The schedule of a kernel without a matmul, except combine.
 struct BlockSchedule : KernelSchedule {
   int64_t blockTokens = 0, threads = 0;
-  std::vector<int64_t> cluster; ///< x, y, z; empty: none
+  std::vector<int64_t> cluster; ///< x, y, z; empty: no cluster
   bool operator==(const BlockSchedule &) const = default;
 };
 
@@ -122,7 +125,7 @@ struct CombineSchedule : KernelSchedule {
   bool operator==(const CombineSchedule &) const = default;
 };
 
-/// Threads of a CTA.
+/// Returns the number of threads of a CTA.
 template <typename S> int64_t threadsOf(const S &schedule) {
   if constexpr (std::is_base_of_v<Schedule, S>)
     return schedule.threads();
@@ -137,8 +140,8 @@ template <typename Fields> void members(Fields &fields, WarpRoles &roles) {
                   {&roles.producerRegisters, &roles.consumerRegisters});
 }
 
-/// The members that a measurement chooses and a Config holds. CTAs of a
-/// multiprocessor follow from the registers of a grid's threads.
+/// Lists the members that tuning chooses and a Config holds. For a warp grid,
+/// the number of CTAs per SM follows from the register count of its threads.
 template <typename Fields> void chosenMembers(Fields &fields, Schedule &s) {
   fields.integers("tile", {&s.tileM, &s.tileN, &s.tileK});
   fields.integer("stages", s.stages, 0);
@@ -195,11 +198,11 @@ template <typename Fields> void members(Fields &fields, CombineSchedule &s) {
   fields.flag("programmatic", s.programmatic);
 }
 
-/// A member and its value.
+/// The name and value of a member.
 struct Member {
   std::string_view name;
   std::variant<bool, int64_t, std::vector<int64_t>, std::string> value;
-  bool isAbsent = false; ///< the member has its default value
+  bool isAbsent = false; ///< true if the member has its default value
   bool operator==(const Member &) const = default;
 };
 

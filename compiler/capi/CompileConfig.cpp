@@ -1,12 +1,12 @@
-//===- CompileConfig.cpp - the compiler behind the C ABI ------------------===//
+//===- CompileConfig.cpp - the compiler in the C ABI ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Text of a configuration and options as JSON to a package in memory, or to a
-// report. Everything else of the C ABI is the runtime's.
+// Compiles a configuration and options in JSON to a package in memory, or to a
+// report. The runtime implements the rest of the C ABI.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,7 +41,7 @@ static Result<ConfigOptions> readConfig(const char *text,
   return options;
 }
 
-/// A layer that is refused has a report, too.
+/// Returns the report of a configuration. A refused layer also has a report.
 static Result<std::string> explainConfig(const char *text,
                                          const char *optionsJson) {
   Input input;

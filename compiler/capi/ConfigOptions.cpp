@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A table of fields and what sets each; any other field is refused.
+// A table of the fields with a setter for each; any other field is an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@ using namespace moec::compiler;
 using nlohmann::json;
 
 namespace {
-/// Sets one option; returns what was expected instead, "" if it was right.
+/// Sets one option. Returns a description of the expected value, or "" on
+/// success.
 using Setter = std::function<std::string_view(const json &)>;
 } // namespace
 
@@ -43,7 +44,7 @@ template <typename Integer> static Setter integer(Integer &into) {
   return [&into](const json &value) -> std::string_view {
     if (!value.is_number_integer())
       return "an integer";
-    // One that does not fit would become another.
+    // A value that does not fit would wrap around.
     if (value.is_number_unsigned() &&
         value.get<uint64_t>() > uint64_t(INT64_MAX))
       return "an integer below 2^63";
@@ -61,7 +62,7 @@ static Setter boolean(bool &into) {
   };
 }
 
-/// One string or an array of strings.
+/// Returns a setter that accepts one string or an array of strings.
 static Setter list(std::vector<std::string> &into) {
   return [&into](const json &value) -> std::string_view {
     into.clear();
@@ -119,7 +120,7 @@ static Setter counts(std::vector<int64_t> &into) {
   };
 }
 
-/// One integer or an array of integers.
+/// Returns a setter that accepts one integer or an array of integers.
 static Setter integers(std::vector<int64_t> &into) {
   return [&into](const json &value) -> std::string_view {
     into.clear();
@@ -135,7 +136,7 @@ static Setter integers(std::vector<int64_t> &into) {
 
 using Setters = std::map<std::string, Setter>;
 
-/// The fields of a layer and its target.
+/// Returns the setters of the fields of a layer and its target.
 static Setters settersOf(CompileOptions &compile, ImportOptions &import) {
   Setters setters = {
       {"arch", list(compile.archs)},

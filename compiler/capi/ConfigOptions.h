@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The command line's options as a JSON object, without IR.
+// The command line's options as a JSON object. Independent of MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,12 +27,12 @@ struct ConfigOptions {
   ExplainOptions explain;
 };
 
-/// "" gives the defaults, which compile no cubins. An error names the field,
-/// what was expected and what came. What only a report takes is unknown where
-/// there is none.
+/// Reads options from JSON text; "" yields the defaults, which compile no
+/// cubins. An error names the field, the expected value and the actual value.
+/// Options that only a report uses are unknown unless `explains`.
 Result<ConfigOptions> readConfigOptions(std::string_view text, bool explains);
 
-/// The same of moec_tune_config; the input is the caller's.
+/// Reads the options of moec_tune_config. The caller sets the input.
 Result<TuneOptions> readTuneOptions(std::string_view text);
 
 } // namespace moec::compiler

@@ -1,4 +1,4 @@
-//===- Main.cpp - the command and the catalog behind the C ABI ------------===//
+//===- Main.cpp - command and catalog in the C ABI ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -64,7 +64,7 @@ ordered_json jsonOf(const CacheEntry &entry) {
           {"whole", entry.isWhole}};
 }
 
-/// A cache's size by arch.
+/// Returns the size of a cache by arch as text.
 std::string showText(const std::string &folder, uint64_t bound,
                      const std::vector<CacheEntry> &entries) {
   const Total all = totalOf(entries);
@@ -93,8 +93,8 @@ std::string listText(const std::vector<CacheEntry> &entries) {
   return text;
 }
 
-/// The entries that `clear` or `trim` removes. A folder that is not whole may
-/// be one that another process is writing.
+/// Returns the entries that `clear` or `trim` removes. An incomplete entry is
+/// kept for an hour, because another process may still be writing it.
 std::vector<CacheEntry> chosen(const CacheCommand &command,
                                const std::vector<CacheEntry> &entries) {
   const time_t now = ::time(nullptr);

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Cases share only the MLIR context, which keeps types and attributes.
-// Each line is written before the next case begins, so that what ends the
-// process is the first case without an answer.
+// Cases share only the MLIR context, which owns types and attributes. Each line
+// is written before the next case begins, so if the process ends early, the
+// first case without an answer caused it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::ordered_json;
 
-/// The case's line of JSON.
+/// Runs a case and returns its line of JSON.
 static ordered_json answer(Case &one, RunCase run, mlir::MLIRContext &context) {
   const auto start = std::chrono::steady_clock::now();
   std::string printed, error = "ended by an exception, see standard error";

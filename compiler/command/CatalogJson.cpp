@@ -1,4 +1,4 @@
-//===- CatalogJson.cpp - what can be named, for programs ------------------===//
+//===- CatalogJson.cpp - the catalog as JSON ------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -32,7 +32,7 @@ static ordered_json words(WordList list) {
   return made;
 }
 
-/// A word; null for none.
+/// Returns the word, or null for "".
 static ordered_json wordOrNull(std::string_view word) {
   return word.empty() ? ordered_json() : ordered_json(word);
 }
@@ -51,7 +51,7 @@ static ordered_json operandJson(const catalog::SchemeDescriptor &operand) {
           {"scale_rule", wordOrNull(operand.scaleRule)}};
 }
 
-/// The numbers that an activation takes, and what holds where none is said.
+/// Returns the parameters that an activation has, with their defaults.
 static ordered_json parametersJson(const catalog::Activation &activation) {
   ordered_json made = ordered_json::array();
   const double defaults[] = {activation.alpha, activation.beta,

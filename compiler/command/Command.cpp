@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads arguments and calls a command of Commands.h. Exit status: 0; 1 when
-// the input, or one of a file of cases, was refused; 2 when the arguments make
-// no sense. The reason of an input stands on standard error, with nothing
-// written.
+// Parses arguments and runs a command of Commands.h. The exit status is 0 on
+// success, 1 if the input, or an input of a file of cases, was refused, and 2
+// if the arguments are invalid. If an input is refused, the reason is printed
+// to standard error and no output is written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ using namespace moec::compiler;
 
 namespace {
 
-/// The options that all commands with a layer share.
+/// Adds the options that all commands with a layer share.
 void addLayerOptions(CLI::App &command, std::string &input,
                      ImportOptions &import, CompileOptions &compile) {
   command
@@ -81,7 +81,7 @@ void addLayerOptions(CLI::App &command, std::string &input,
   });
 }
 
-/// The options that compile and explain share.
+/// Adds the options that compile and explain share.
 void addInputOptions(CLI::App &command, CommandOptions &options) {
   CompileOptions &compile = options.compile;
   addLayerOptions(command, options.input, options.import, compile);
@@ -100,7 +100,7 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "repeats it");
   command.add_option("-o", options.output,
                      "where to write; '-' is standard output");
-  // Each line has an input.
+  // Each line of the file specifies an input.
   command
       .add_option("--cases", options.cases,
                   "a file of cases, one a line, whose words follow these; "
@@ -111,7 +111,7 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
       });
 }
 
-/// A check for numbers above 0.
+/// Returns a check that a number is positive and at most `most`.
 auto numberUpTo(double most, const char *unit) {
   return [most, unit](const std::string &text) -> std::string {
     if (checkPositive(text).empty() && std::stod(text) <= most)
@@ -190,10 +190,10 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
                      "a file for the numbers as JSON");
 }
 
-/// In place of a phase: the layer JSON that the input became.
+/// The name of a phase that is not a Phase: the layer JSON of the input.
 constexpr std::string_view kLayerJson = "layer-json";
 
-/// Names that --emit takes.
+/// Returns the names that --emit accepts.
 std::vector<std::string> emitNames() {
   std::vector<std::string> names = phaseNames();
   names.emplace(names.begin(), kLayerJson);
@@ -213,14 +213,15 @@ int fail(const Error &error) {
 
 namespace {
 
-/// The words of a command line, and what they ask for.
+/// Parses a command line and runs its command.
 class CommandLine {
 public:
   CommandLine();
   std::vector<std::string> commandNames() const;
   /// Returns the exit status if there is nothing to run.
   std::optional<int> parse(int argc, char **argv);
-  /// Returns the exit status of a command that was not refused.
+  /// Runs the command and returns its exit status, or an error if it was
+  /// refused.
   Result<int> run();
 
   bool explains() const { return explain->parsed(); }
@@ -316,7 +317,7 @@ void CommandLine::addList() {
   list->add_flag("--json", asJson, "print JSON");
 }
 
-/// "30d" or "12h", or a number of days.
+/// Converts "30d", "12h" or a number of days to days.
 static std::string daysOf(std::string text) {
   const bool isHours = text.ends_with('h');
   if (isHours || text.ends_with('d'))
@@ -374,7 +375,8 @@ void CommandLine::addOthers() {
   doctor = app.add_subcommand("doctor", "says what this machine can do, and "
                                         "what to install");
   doctor->add_flag("--compile", compiles, "also compile a small layer");
-  // Never parsed: the Python package serves the command then (runWords).
+  // Never called: the Python package implements the command in this case
+  // (runWords).
   doctor->add_flag_callback(
       "--gpu", [] {},
       "instead check moec on the GPU in about ten minutes, and "
@@ -409,14 +411,14 @@ CommandLine::CommandLine() {
   addOthers();
 }
 
-/// Exit status 2, with the reason on standard error.
+/// Prints the reason to standard error and returns exit status 2.
 static int refuseWords(std::string_view reason) {
   printError("moec", reason);
   return kUsageStatus;
 }
 
-/// Names an option of moec cache that is missing or has no effect; "" if there
-/// is none.
+/// Returns an error text for an option of moec cache that is missing or has no
+/// effect; "" if there is none.
 static std::string misuse(const CacheCommand &command) {
   const bool removes = command.action == "trim" || command.action == "clear";
   const bool hasLimit = command.maxBytes || command.olderThanDays >= 0;
@@ -469,7 +471,8 @@ Result<int> CommandLine::run() {
   return 0;
 }
 
-/// Reads the cases of a file. Words of a line follow those of the command line.
+/// Reads the cases of a file. The words of a line follow those of the command
+/// line.
 static Result<std::vector<Case>> readCases(const std::string &path, int argc,
                                            char **argv) {
   std::istringstream file(TRY(readFile(path)));
@@ -494,8 +497,9 @@ static Result<std::vector<Case>> readCases(const std::string &path, int argc,
   return cases;
 }
 
-/// `moec` and `moec help` mean `moec --help`, `moec help X` means
-/// `moec X --help`, and `moec env` is the former name of `moec doctor`.
+/// Expands abbreviations: `moec` and `moec help` mean `moec --help`, `moec help
+/// X` means `moec X --help`, and `moec env` is the former name of `moec
+/// doctor`.
 static std::vector<std::string> canonicalWords(int argc, char **argv) {
   std::vector<std::string> words(argv, argv + argc);
   if (words.size() == 1)
@@ -504,7 +508,7 @@ static std::vector<std::string> canonicalWords(int argc, char **argv) {
     words[1] = "doctor";
   if (words[1] == "help") {
     words.erase(words.begin() + 1);
-    // A word that is no command is an error, which help would hide.
+    // Do not add --help for an unknown command, so that its error is reported.
     const std::vector<std::string> known = CommandLine().commandNames();
     if (words.size() < 2 || std::ranges::find(known, words[1]) != known.end())
       words.emplace_back("--help");
@@ -529,7 +533,8 @@ static int runWords(std::vector<std::string> words) {
     return *status;
   const ProgressDisplay progress;
   if (!line.options.cases.empty()) {
-    // All are read before the first runs: what is wrong in one is said at once.
+    // All cases are parsed before the first one runs, so that errors are
+    // reported immediately.
     Result<std::vector<Case>> cases = readCases(line.options.cases, argc, argv);
     if (!cases) {
       fmt::print(stderr, "moec: --cases: {}\n", cases.error().message);
@@ -551,7 +556,7 @@ int moec::compiler::runCommand(int argc, char **words) {
       if (!words[i])
         return refuseWords("a word of the command line is NULL");
     const int status = runWords(canonicalWords(argc, words));
-    // A program that goes on may write to the same file by other means.
+    // Flush now: a caller may write to the same file by other means afterwards.
     if (std::fflush(stdout) != 0 && status == 0)
       return fail(fileError("cannot write", "standard output"));
     return status;

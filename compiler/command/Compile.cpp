@@ -46,12 +46,12 @@ Result<void> moec::compiler::writeStandardOutput(std::string_view text) {
 
 namespace {
 
-/// Programs carry their targets; a bare layer needs one from its first
-/// target-dependent phase on.
+/// Checks that there is a target. Programs store their targets; a layer needs
+/// one for every phase after Layer.
 Result<void> checkTarget(Input &input, Phase phase, CompileOptions &options) {
   if (phase > Phase::Layer && options.archs.empty() &&
       input.get().getOps<moe::ProgramOp>().empty()) {
-    // --gpu says the arch, too. A GPU that was found is not asked for.
+    // --gpu also determines the arch, unless the GPU was only detected.
     const catalog::Gpu *gpu = catalog::find(catalog::kGpus, options.gpu);
     if (!gpu || options.foundGpu)
       return refused("expected --arch=NAME[,NAME...] (`moec list archs`) with "
@@ -77,7 +77,8 @@ Result<void> checkTarget(Input &input, Phase phase, CompileOptions &options) {
   return {};
 }
 
-/// To the path, or to standard output, which a case has in its answer.
+/// Writes to the path or to standard output. For a case, that output is part of
+/// its answer.
 Result<void> writeOutput(const CommandOptions &options, const std::string &path,
                          std::string_view text) {
   if (!path.empty() && path != "-")
@@ -89,8 +90,8 @@ Result<void> writeOutput(const CommandOptions &options, const std::string &path,
   return writeStandardOutput(text);
 }
 
-/// Texts by path: to standard output one after the other, or as a folder that
-/// appears at once.
+/// Writes texts by path: concatenated to standard output, or as a folder that
+/// is created atomically.
 Result<void> writeTexts(const CommandOptions &options,
                         const std::map<std::string, std::string> &texts) {
   const std::string &folder = options.output;
@@ -129,8 +130,8 @@ Result<void> writeSources(Input &input, const CommandOptions &options) {
         texts[prefix + path] = text;
       continue;
     }
-    // On the screen the generated text alone; in a folder with its headers, so
-    // that it can be compiled there with -I include.
+    // Standard output shows only the generated text. A folder also contains the
+    // headers, so that the text can be compiled there with -I include.
     for (const auto &[path, text] : files.files)
       if (!options.output.empty() || path.ends_with(".cu"))
         texts[prefix + path] = text;
@@ -138,7 +139,7 @@ Result<void> writeSources(Input &input, const CommandOptions &options) {
   return writeTexts(options, texts);
 }
 
-/// ", ranks 0 to 63"; nothing of a package of one rank.
+/// Returns text such as ", ranks 0 to 63"; "" for a package of one rank.
 std::string ranksText(const Shares &shares, const Manifest &manifest) {
   const std::vector<int64_t> ranks = ranksOf(manifest);
   if (shares.size() == 1 && ranks.size() == 1)
@@ -146,7 +147,7 @@ std::string ranksText(const Shares &shares, const Manifest &manifest) {
   return ", " + describeRanks(ranks);
 }
 
-/// The sizes of all files of a package.
+/// Returns the total size of all files of a package.
 uint64_t bytesOf(const Shares &shares) {
   uint64_t bytes = 0;
   for (const PackageFiles &share : shares)
@@ -199,7 +200,8 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options,
   });
 }
 
-/// The layer JSON that the input became, once it is a layer again.
+/// Writes the layer JSON of the input, after checking that it can be read as a
+/// layer again.
 Result<void> writeDescription(Input &input, CommandOptions &options) {
   const std::string text =
       TRY(writeLayerJson(TRY(describeFile(options.input, options.import))));
@@ -242,7 +244,7 @@ Result<void> moec::compiler::runCompile(const CommandOptions &asked,
   }
 }
 
-/// The page of a report, of a layer that is served or refused.
+/// Writes the page of a report, for a layer that is served or refused.
 static Result<void> writePage(const nlohmann::ordered_json &report,
                               const std::optional<html::NamedText> &bench,
                               const std::string &path) {
@@ -250,7 +252,8 @@ static Result<void> writePage(const nlohmann::ordered_json &report,
   return writeFileAtomically(path, page);
 }
 
-/// The report as text. A terminal and --brief have no long lines.
+/// Returns the report as text. Lines are wrapped on a terminal and with
+/// --brief.
 static std::string readableText(const nlohmann::ordered_json &report,
                                 const CommandOptions &options) {
   constexpr size_t kColumns = 140;
@@ -261,7 +264,7 @@ static std::string readableText(const nlohmann::ordered_json &report,
   return options.brief || isShown ? wrapped(text, kColumns) : text;
 }
 
-/// The report of a file that `moec explain --json` has written.
+/// Reads a report that `moec explain --json` has written.
 static Result<nlohmann::ordered_json> readReportFile(const std::string &path) {
   constexpr size_t kMostBytes = size_t(64) << 20;
   const std::string text = TRY(readFile(path, kMostBytes));
@@ -274,7 +277,7 @@ static Result<nlohmann::ordered_json> readReportFile(const std::string &path) {
   return nlohmann::ordered_json(root);
 }
 
-/// Adds the reports of other files and of further GPUs.
+/// Adds the reports of other files and of additional GPUs.
 static Result<void> addCompared(nlohmann::ordered_json &report,
                                 const CommandOptions &options,
                                 std::span<const std::string> gpus,
@@ -302,7 +305,8 @@ static Result<void> addCompared(nlohmann::ordered_json &report,
 Result<void> moec::compiler::runExplain(const CommandOptions &asked,
                                         mlir::MLIRContext &context) {
   CommandOptions options = asked;
-  // The first of several GPUs has the report; the page compares the others.
+  // The report is for the first of several GPUs; the page compares it with the
+  // others.
   std::vector<std::string> gpus = splitWords(options.compile.gpu);
   if (gpus.size() > 1 && options.html.empty())
     return invalidArgument("--gpu: expected one GPU, got {}; several are "

@@ -1,11 +1,12 @@
-//===- Completion.cpp - completion of words by a shell --------------------===//
+//===- Completion.cpp - shell completion ----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The scripts of completion/, with the commands and tables of this version.
+// Fills the scripts in completion/ with the commands and tables of this
+// version.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,12 +1,12 @@
-//===- Doctor.cpp - moec doctor: abilities of this machine ----------------===//
+//===- Doctor.cpp - moec doctor: checks of this machine -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Asks the code that compiles, loads and runs, so that both find the same
-// driver, NVRTC, NCCL and cache.
+// Calls the code that compiles, loads and runs kernels, so that both find the
+// same driver, NVRTC, NCCL and cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,7 @@ namespace {
 
 enum class State {
   Ok,
-  Note, ///< something is missing that not everybody needs
+  Note, ///< something is missing that not all users need
   Fault ///< moec cannot compile or store kernels here
 };
 
@@ -55,7 +55,7 @@ struct Finding {
   std::string name;
   State state = State::Ok;
   std::string text = {};
-  std::string advice = {}; ///< what to do; "" if nothing is to be done
+  std::string advice = {}; ///< recommended action; "" if none is needed
   ordered_json facts = ordered_json::object();
 };
 
@@ -86,7 +86,8 @@ Finding systemFinding() {
   return made;
 }
 
-/// The driver and its GPUs, and the version of the driver, 13000 say; 0: none.
+/// Returns the findings of the driver and its GPUs. Sets `driverVersion`, such
+/// as 13000, or leaves it unchanged without a driver.
 std::vector<Finding> gpuFindings(int &driverVersion) {
   Finding driver{"driver"};
   const auto opened = runtime::cuda::CudaDriver::get();
@@ -199,8 +200,8 @@ Finding workerFinding() {
   return made;
 }
 
-/// Returns true if this user can make files in the folder, or in the parent
-/// where it will be made.
+/// Returns true if this user can create files in the folder, or in its nearest
+/// existing parent if the folder does not exist.
 bool isWritable(std::string folder) {
   while (!folder.empty() && !fileExists(folder)) {
     const std::string parent = parentFolder(folder);
@@ -262,7 +263,8 @@ Finding ncclFinding() {
   return made;
 }
 
-/// Prints one JSON object. Imports no package.
+/// Prints one JSON object with the versions of packages, without importing
+/// them.
 constexpr const char *kPackages = R"(
 import importlib.metadata, json, platform, sys
 names = ("moec", "numpy", "torch", "triton", "transformers", "vllm", "sglang", "tqdm", "nvidia-cuda-nvrtc",
@@ -303,13 +305,13 @@ Finding pythonFinding() {
   return made;
 }
 
-/// A layer that every arch serves.
+/// A layer that every arch supports.
 constexpr std::string_view kSmallLayer = R"({
   "moec_layer": 1, "name": "doctor", "num_experts": 2, "top_k": 1,
   "hidden_size": 64, "intermediate_size": 64, "in_dtype": "f16"
 })";
 
-/// Compiles a small layer without the cache.
+/// Compiles a small layer without using the cache.
 Finding compileFinding(const std::string &arch) {
   Finding made{"compile"};
   const auto start = Clock::now();
@@ -345,7 +347,7 @@ Finding compileFinding(const std::string &arch) {
   return made;
 }
 
-/// Variables that are set and that moec reads.
+/// Returns the environment variables that are set and that moec reads.
 Finding variablesFinding() {
   Finding made{"variables"};
   std::vector<std::string> set;
@@ -369,7 +371,7 @@ Finding variablesFinding() {
   return made;
 }
 
-/// One sentence: what the findings allow.
+/// Returns one sentence about what the findings allow.
 std::string verdict(const std::vector<Finding> &all) {
   const auto find = [&](std::string_view name) -> const Finding * {
     for (const Finding &each : all)

@@ -32,14 +32,14 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// A table as the command prints it: a head and a row for each row.
+/// A table as the command prints it: a heading and rows.
 struct Listing {
   std::string_view name;
   Row head;
   std::vector<Row> rows;
 };
 
-/// The text of each cell; "-" of an empty one.
+/// Returns the text of each cell; "-" for an empty one.
 template <typename... Cells> Row cells(const Cells &...cell) {
   Row row = {fmt::format("{}", cell)...};
   for (std::string &text : row)

@@ -1,12 +1,12 @@
-//===- Programs.cpp - commands that other programs serve ------------------===//
+//===- Programs.cpp - commands that run other programs --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// As system(3) does it: the parent ignores the signals of the terminal until
-// the child has ended. The child ends with its parent.
+// Like system(3), the parent ignores the signals of the terminal until the
+// child has ended. The child ends with its parent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,8 +51,9 @@ std::string compiler::pythonName() {
   return given.empty() ? "python3" : given;
 }
 
-/// Asks for the module before it imports it. The current folder is no place of
-/// modules here: it may hold a package named moec.
+/// Checks that the module exists before importing it. The current folder is
+/// removed from the module path, because it may contain an unrelated package
+/// named moec.
 static constexpr const char *kModule = R"(
 import importlib.util, sys
 if sys.path[:1] == [""]:
@@ -68,7 +69,7 @@ sys.exit(main(sys.argv[1:]))
 
 namespace {
 
-/// Ignores the signals of the terminal while it lives.
+/// Ignores the signals of the terminal during its lifetime.
 class TerminalSignals {
 public:
   TerminalSignals() {
@@ -94,9 +95,10 @@ private:
 
 } // namespace
 
-/// Starts `file` by its path, or by PATH if it has no slash, and waits for it.
-/// `words` are its arguments, the name first. `printed` receives its standard
-/// output unless null. Returns -1 with errno if it cannot be started.
+/// Starts `file` by its path, or through PATH if it has no slash, and waits for
+/// it. `words` are its arguments, starting with the program name. `printed`
+/// receives its standard output unless null. Returns -1 and sets errno if it
+/// cannot be started.
 static int spawn(const std::string &file, std::vector<std::string> words,
                  std::string *printed = nullptr) {
   std::vector<char *> arguments;
@@ -183,14 +185,15 @@ std::optional<int> compiler::runProgram(std::string_view name,
   if (command->program.empty())
     return runPython(name, words);
   const std::string program(command->program);
-  // A wheel has it next to the library, a prefix in bin/.
+  // In a wheel the program is next to the library; in an installation prefix it
+  // is in bin/.
   const Result<std::string> path = runtime::programBeside(
       runtime::pathOfOwnBinary(), program, {"", "/../bin", "/../../bin"});
   if (!path) {
     fmt::print(stderr, "moec {}: {}\n", name, path.error().message);
     return 1;
   }
-  // The program says its own name in messages.
+  // The program uses argv[0] as its name in messages.
   std::vector<std::string> all = {fmt::format("moec {}", name)};
   if (!command->option.empty())
     all.emplace_back(command->option);

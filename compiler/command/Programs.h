@@ -1,14 +1,14 @@
-//===- Programs.h - commands that other programs serve ----------*- C++ -*-===//
+//===- Programs.h - commands that run other programs ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// `moec run` starts moec-run and `moec opt` starts moec-opt, which lie next to
-// moec or libmoec.so. `moec bench`, `moec warmup` and `moec doctor --gpu` are
-// modules of the Python package. The source build, an installed tree and the
-// wheel have the same commands.
+// `moec run` starts moec-run and `moec opt` starts moec-opt, which are in the
+// same folder as moec or libmoec.so. `moec bench`, `moec warmup` and `moec
+// doctor --gpu` are modules of the Python package. The source build, an
+// installed tree and the wheel have the same commands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,31 +25,33 @@ namespace moec::compiler {
 
 struct ProgramCommand {
   std::string_view name;
-  std::string_view program; ///< its file; "" if Python serves the command
-  std::string_view option;  ///< a word that the program gets first, or ""
+  /// The executable; "" if Python implements the command.
+  std::string_view program;
+  std::string_view option; ///< first argument of the program, or ""
   std::string_view summary;
 };
 
-/// The commands of other programs, in the order of `moec --help`.
+/// Returns the commands of other programs, in the order of `moec --help`.
 std::span<const ProgramCommand> programCommands();
 
-/// Runs such a command with the words that follow its name, and waits for its
-/// end. Returns its exit status, 128 plus the signal that ended it, or 1 after
-/// a message that says what is missing; nullopt if `name` is none of them.
+/// Runs such a command with the words that follow its name, and waits until it
+/// ends. Returns its exit status, 128 plus the signal that terminated it, or 1
+/// after printing what is missing. Returns nullopt if `name` is not such a
+/// command.
 std::optional<int> runProgram(std::string_view name,
                               const std::vector<std::string> &words);
 
 /// Runs a command of the Python package with the words that follow its name.
-/// Returns as runProgram() does.
+/// Returns the same status as runProgram().
 int runPython(std::string_view name, const std::vector<std::string> &words);
 
-/// Returns what a program prints to standard output if it ends with status 0.
-/// Its standard error is dropped.
+/// Returns the standard output of a program if it exits with status 0. Discards
+/// its standard error.
 std::optional<std::string> outputOf(const std::string &file,
                                     std::vector<std::string> words);
 
-/// The interpreter that serves the commands of Python: MOEC_PYTHON, or the
-/// python3 of PATH.
+/// Returns the Python interpreter that runs Python commands: MOEC_PYTHON, or
+/// python3 in PATH.
 std::string pythonName();
 
 } // namespace moec::compiler

@@ -21,7 +21,7 @@ using namespace moec::compiler;
 Result<void> moec::compiler::runTune(const TuneOptions &asked) {
   TuneOptions options = asked;
   TRY(resolveTargets(options.compile));
-  // Before the time is spent.
+  // Check before the measurements, which take long.
   if (!options.report.empty())
     TRY(checkWritable(options.report));
   const nlohmann::ordered_json done = TRY(tune(options));

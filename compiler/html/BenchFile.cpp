@@ -1,4 +1,4 @@
-//===- BenchFile.cpp - times that moec-bench wrote ------------------------===//
+//===- BenchFile.cpp - results of moec-bench ------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,15 +21,15 @@ using namespace moec::compiler::html;
 
 namespace {
 
-/// A layer without its name and where it comes from.
+/// Returns the layer without its name and origin.
 nlohmann::json bare(nlohmann::json layer) {
   layer.erase("name");
   layer.erase("origin");
   return layer;
 }
 
-/// "hidden_size 4096 where the report has 2048", of the first fields that
-/// differ; "" of equal layers.
+/// Returns text such as "hidden_size 4096 where the report has 2048" for the
+/// first fields that differ; "" for equal layers.
 std::string differences(const nlohmann::json &theirs,
                         const nlohmann::json &ours) {
   std::vector<std::string> names;
@@ -51,7 +51,8 @@ std::string differences(const nlohmann::json &theirs,
   return text;
 }
 
-/// Objects of an array; everything else of it is an error.
+/// Returns the objects of an array. Reports an error if the value is not an
+/// array of objects.
 std::vector<const nlohmann::json *> objectsOf(JsonReader &reader,
                                               std::string_view key) {
   std::vector<const nlohmann::json *> objects;
@@ -68,7 +69,7 @@ std::vector<const nlohmann::json *> objectsOf(JsonReader &reader,
   return objects;
 }
 
-/// The least and the most of the passes.
+/// Reads the minimum and maximum time of the passes.
 void addPasses(JsonReader &reader, Measurement &cell) {
   const nlohmann::json *passes = reader.find("passes_us");
   if (!passes)

@@ -1,12 +1,12 @@
-//===- BenchFile.h - times that moec-bench wrote ----------------*- C++ -*-===//
+//===- BenchFile.h - results of moec-bench ----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The result of `moec-bench --json`, of which a page shows the packages that
-// are of its layer.
+// The result of `moec-bench --json`. A page shows the packages of its own
+// layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,41 +17,42 @@
 
 namespace moec::compiler::html {
 
-/// The value of `moec_bench` in a file of the format that is read here.
+/// The supported value of `moec_bench`, the version of the file format.
 inline constexpr int64_t kBenchFormat = 3;
 
-/// A file as the user named it, and what it holds.
+/// The name of a file as the user specified it, and its content.
 struct NamedText {
   std::string name, text;
 };
 
-/// A cell: one number of tokens.
+/// One cell of the results: the measurement for one token count.
 struct Measurement {
   int64_t tokens = 0;
   double microseconds = 0, floor = 0, bytes = 0, flops = 0;
-  double least = 0, most = 0; ///< of the passes, in microseconds
+  double least = 0, most = 0; ///< minimum and maximum of the passes [us]
   std::string variant;
-  std::vector<std::string> entries; ///< of the kernels that ran
+  std::vector<std::string> entries; ///< entry names of the kernels that ran
 };
 
 struct BenchPackage {
   std::string package, name, arch;
-  std::vector<Measurement> cells; ///< ascending in tokens
+  std::vector<Measurement> cells; ///< sorted by tokens, ascending
 };
 
 struct Bench {
-  std::string device; ///< the driver's name
-  std::string gpu;    ///< the catalog's row of it; "" where there is none
+  std::string device; ///< the driver's name for the GPU
+  std::string gpu;    ///< the device's row of the catalog; "" if there is none
   std::string routing;
-  bool suspect = false; ///< the GPU was off its bandwidth
+  bool suspect = false; ///< the GPU did not reach its usual bandwidth
   std::vector<BenchPackage> packages;
 };
 
-/// The packages of the report's layer and of one of its archs. Errors: no
-/// result of moec-bench, or none of its packages is such a one.
+/// Reads the packages of the report's layer for the report's archs. Errors: the
+/// file is not a result of moec-bench, or it has no such package.
 Result<Bench> readBench(const NamedText &file, const Report &report);
 
-/// The variant's kernels are those that were timed.
+/// Returns true if the kernels of the measured variant are those of the
+/// target's variant.
 bool ranKernelsOf(const Measurement &cell, const Target &target);
 
 } // namespace moec::compiler::html

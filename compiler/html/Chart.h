@@ -1,11 +1,11 @@
-//===- Chart.h - curves and points on logarithmic axes ----------*- C++ -*-===//
+//===- Chart.h - charts with logarithmic axes -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Both axes are logarithmic, and reach as far as the points do.
+// Both axes are logarithmic, and their range is that of the points.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,7 @@
 namespace moec::compiler::html {
 
 struct ChartPoint {
-  double x = 0, y = 0; ///< left out if not above 0, or beyond all sense
+  double x = 0, y = 0; ///< omitted if not positive or not plausible
   std::string tooltip = "";
   bool hollow = false;
 };
@@ -26,7 +26,7 @@ struct ChartPoint {
 struct ChartSeries {
   enum class Mark { None, Dot, Diamond };
   std::string name;
-  std::string cls; ///< of page.css
+  std::string cls; ///< a class of page.css
   bool hasLine = true;
   Mark mark = Mark::None;
   std::vector<ChartPoint> points = {};
@@ -34,13 +34,13 @@ struct ChartSeries {
 
 struct Chart {
   std::string title, description, xLabel, yLabel;
-  bool powersOfTwo = false; ///< ticks of x
+  bool powersOfTwo = false; ///< ticks of x are powers of two
   std::string (*xText)(double) = nullptr;
   std::string (*yText)(double) = nullptr;
   std::vector<ChartSeries> series;
 };
 
-/// A figure with a legend; "" where no series has a point.
+/// Returns a figure with a legend; "" if no series has a point.
 std::string drawChart(const Chart &chart);
 
 } // namespace moec::compiler::html

@@ -22,7 +22,7 @@ using namespace moec::compiler::html;
 
 namespace {
 
-/// A target of the report, or of one that it is compared with.
+/// A target of this report, or of a report that it is compared with.
 struct Side {
   std::string name;
   const Target *target = nullptr;
@@ -33,7 +33,7 @@ std::string nameOf(const Target &target) {
   return target.gpu.empty() ? target.arch : target.arch + ", " + target.gpu;
 }
 
-/// The sides that have predictions.
+/// Returns the sides that have predictions.
 std::vector<Side> sidesOf(const Report &report) {
   std::vector<Side> sides;
   const auto add = [&](std::string name, const nlohmann::json &layer,
@@ -122,7 +122,7 @@ std::string tableOfSides(const std::vector<Side> &sides) {
   return table(heads, cells, "Times on each target");
 }
 
-/// One sentence for each side after the first: the ratios of times.
+/// Returns one sentence per side after the first with the ratios of its times.
 std::string ratios(const std::vector<Side> &sides) {
   std::string out;
   for (const Side &side : sides) {
@@ -155,7 +155,8 @@ std::string scheduleOf(const Target &target, const std::string &name) {
   return "";
 }
 
-/// The kernels that two sides of one arch schedule differently.
+/// Returns a table of the kernels for which two sides of one arch have
+/// different schedules.
 std::string schedulesOf(const std::vector<Side> &sides) {
   std::vector<std::vector<Cell>> cells;
   const Side &first = sides.front();

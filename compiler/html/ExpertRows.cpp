@@ -20,8 +20,8 @@ using namespace moec::compiler::html;
 
 namespace {
 
-/// The predictions that the figure and the table show: for few tokens, for a
-/// usual batch of decoding, and for most.
+/// Returns the predictions that the figure and the table show: for few tokens,
+/// for a typical decoding batch, and for the most tokens.
 std::vector<const Prediction *> shownPredictions(const Times &times) {
   std::vector<const Prediction *> shown;
   for (const LayerPrediction &row : times.predicted) {
@@ -34,7 +34,7 @@ std::vector<const Prediction *> shownPredictions(const Times &times) {
   return shown;
 }
 
-/// A whole number as it is, another one with three digits.
+/// Returns an integer in full, or any other number with three digits.
 std::string amount(double value) {
   return value == std::round(value) ? countText(std::llround(value))
                                     : numberText(value);
@@ -47,8 +47,8 @@ double expertsOf(const Prediction &made) {
   return sum;
 }
 
-/// The means of an expert among those from `first` to `last`, where the most
-/// chosen one ends at 1.
+/// Returns the means over the experts in positions `first` to `last`, sorted by
+/// descending frequency. The most frequent expert covers positions 0 to 1.
 ExpertGroup meansOf(const Prediction &made, double first, double last) {
   ExpertGroup means;
   double begin = 0;
@@ -132,7 +132,8 @@ std::string barsOf(const std::vector<const Prediction *> &shown) {
                 "rows");
 }
 
-/// The first experts one by one, then twice as many in each line.
+/// Returns the table of experts: the first ones individually, then twice as
+/// many per line.
 std::string tableOfExperts(const std::vector<const Prediction *> &shown) {
   std::vector<std::vector<Cell>> cells;
   for (const Prediction *made : shown) {

@@ -1,12 +1,12 @@
-//===- KernelGraph.cpp - the kernels of a variant as a picture ------------===//
+//===- KernelGraph.cpp - the kernels of a variant as a figure -------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Layout first, then drawing. Fonts of kernels' and values' names are of one
-// width, so that a width follows from the number of letters.
+// Computes the layout, then draws. Names of kernels and values use monospaced
+// fonts, so that their width follows from the number of letters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ constexpr size_t kLongestName = 40;
 
 /// A value at the side of a card.
 struct Port {
-  std::string name, more; ///< `more`: bytes, or what it is
+  std::string name, more; ///< `more`: the size or the kind of the value
   bool isRead = false, isWritten = false;
   bool isWeight = false;
   double y = 0;
@@ -39,7 +39,7 @@ struct Port {
 
 struct Chip {
   std::string stage;
-  double x = 0, y = 0, width = 0; ///< relative to the card
+  double x = 0, y = 0, width = 0; ///< position relative to the card
 };
 
 struct Card {
@@ -48,17 +48,17 @@ struct Card {
   std::vector<Chip> chips;
   std::vector<std::string> lines;
   double linesY = 0;
-  std::string time; ///< a prediction
+  std::string time; ///< predicted time
   std::vector<Port> left, right;
 };
 
-/// From the port that writes a value to those that read it.
+/// The connection from the port that writes a value to those that read it.
 struct Lane {
   std::string name;
   std::string cls;
   int column = 0;
   double from = 0, to = 0;
-  std::vector<double> ends; ///< of ports, the writer's first
+  std::vector<double> ends; ///< y of the connected ports, writer first
 };
 
 struct Layout {
@@ -99,7 +99,7 @@ double portWidth(const Port &port) {
   return kLetterWidth * double(letters) + 26;
 }
 
-/// The ports of launch `index`.
+/// Adds the ports of launch `index`.
 void addPorts(Card &card, size_t index, const Target &target,
               const Variant &variant) {
   const Kernel &kernel = *card.kernel;
@@ -113,7 +113,7 @@ void addPorts(Card &card, size_t index, const Target &target,
     port.isWritten = contains(kernel.writes, name);
     port.isRead = contains(kernel.reads, name);
     if (const Buffer *buffer = findBuffer(variant, name)) {
-      // A kernel's own later stage reads what an earlier one wrote.
+      // A later stage of the kernel reads what an earlier one wrote.
       if (port.isWritten && buffer->first == static_cast<int64_t>(index))
         port.isRead = false;
       port.more = port.isWritten ? sizeText(buffer->bytes) : "";
@@ -126,7 +126,7 @@ void addPorts(Card &card, size_t index, const Target &target,
     }
     card.left.push_back(std::move(port));
   }
-  // Arrows in stand above arrows out.
+  // Incoming arrows are above outgoing arrows.
   for (std::vector<Port> *side : {&card.left, &card.right})
     std::stable_sort(
         side->begin(), side->end(),
@@ -150,7 +150,7 @@ void placeChips(Card &card, double width) {
   card.linesY = y + (card.chips.empty() ? 0 : kChip) + 15;
 }
 
-/// Words joined to lines that fit into a card.
+/// Returns the words joined to lines that fit into a card.
 std::vector<std::string> wrapped(const std::vector<std::string> &words,
                                  double width) {
   std::vector<std::string> lines;
@@ -166,7 +166,7 @@ std::vector<std::string> wrapped(const std::vector<std::string> &words,
   return lines;
 }
 
-/// The time of the kernel in the largest run that is predicted.
+/// Returns the time of the kernel in the largest predicted run.
 std::string predictedTime(const Variant &variant, const Kernel &kernel) {
   if (variant.predictions.empty())
     return "";
@@ -187,7 +187,7 @@ void placeLanes(Layout &layout) {
         layout.lanes.push_back(std::move(lane));
         continue;
       }
-      // The youngest writer above.
+      // The latest writer above.
       for (auto lane = layout.lanes.rbegin(); lane != layout.lanes.rend();
            ++lane)
         if (lane->name == port.name) {
@@ -197,7 +197,7 @@ void placeLanes(Layout &layout) {
     }
   std::erase_if(layout.lanes,
                 [](const Lane &lane) { return lane.ends.size() < 2; });
-  std::vector<double> ends; // of the last lane in each column
+  std::vector<double> ends; // end of the last lane in each column
   for (Lane &lane : layout.lanes) {
     lane.from = lane.ends.front();
     lane.to = lane.ends.back();
@@ -250,7 +250,7 @@ Layout layOut(const Target &target, const Variant &variant) {
   return layout;
 }
 
-/// A triangle at (x, y) that points to the right, or to the left.
+/// Draws a triangle at (x, y) that points to the right or to the left.
 void drawArrow(Svg &svg, double x, double y, bool right, std::string_view cls) {
   const double back = right ? -7 : 7;
   svg.polygon({{x, y}, {x + back, y - 4}, {x + back, y + 4}}, cls);
@@ -306,7 +306,7 @@ void drawLanes(Svg &svg, const Layout &layout) {
              lane.cls);
     svg.line(x, lane.from, x, lane.to, "lane");
     for (const double y : lane.ends) {
-      // From the end of the value's name.
+      // Starts at the end of the value's name.
       double begin = layout.rightX();
       for (const Card &card : layout.cards)
         for (const Port &port : card.right)
@@ -349,8 +349,8 @@ void drawCard(Svg &svg, const Layout &layout, const Card &card, size_t number) {
   svg.close();
 }
 
-/// The arrow between two launches; dashed where the later one begins before
-/// the earlier one ends.
+/// Draws the arrow between two launches, dashed if the later one may start
+/// before the earlier one ends.
 void drawOrder(Svg &svg, const Layout &layout, const Card &above,
                const Card &below) {
   const double x = layout.cardX() + layout.card / 2;

@@ -49,7 +49,7 @@ std::string html::escaped(std::string_view text) {
 std::string html::shortened(std::string_view text, size_t longest) {
   if (text.size() <= longest)
     return std::string(text);
-  // A cut inside of a letter of several bytes moves to its front.
+  // A cut within a multi-byte UTF-8 character moves to its start.
   size_t end = longest - 1;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
     --end;
@@ -61,7 +61,7 @@ std::string html::table(const std::vector<std::string> &heads,
                         std::string_view label, bool stacks) {
   if (rows.empty())
     return "";
-  // A column that says nothing is left out.
+  // Omit columns without any text.
   const auto isEmpty = [&](size_t column) {
     return std::ranges::all_of(rows, [&](const std::vector<Cell> &row) {
       return column >= row.size() || row[column].text.empty();
@@ -97,7 +97,7 @@ std::string html::table(const std::vector<std::string> &heads,
   return out + "</tbody></table></div>\n";
 }
 
-/// A coordinate: tenths are finer than a pixel.
+/// Returns a coordinate with one decimal, which is finer than a pixel.
 static std::string at(double value) {
   std::string text = fmt::format("{:.1f}", value);
   if (text.ends_with(".0"))

@@ -1,4 +1,4 @@
-//===- Numbers.cpp - numbers with their units -----------------------------===//
+//===- Numbers.cpp - numbers with units -----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,11 +1,11 @@
-//===- Numbers.h - numbers with their units ---------------------*- C++ -*-===//
+//===- Numbers.h - numbers with units ---------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Short texts for people: three digits or four, and a unit that fits.
+// Short texts for people: three or four digits and a suitable unit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,32 +24,32 @@ class JsonReader;
 
 namespace moec::compiler::html {
 
-/// "12.5 MiB".
+/// Returns a size, such as "12.5 MiB".
 std::string sizeText(int64_t bytes);
-/// "243 µs", "1.25 ms".
+/// Returns a time in microseconds or milliseconds, such as "1.25 ms".
 std::string timeText(double microseconds);
-/// The same of a round number, "1 ms", for axes.
+/// Returns a round time for an axis, such as "1 ms".
 std::string timeTick(double microseconds);
-/// "65,536".
+/// Returns a count with separators, such as "65,536".
 std::string countText(int64_t count);
-/// "1 launch", "2 launches".
+/// Returns a count with its noun: "1 launch", "2 launches".
 std::string countedText(int64_t count, const char *one, const char *many);
-/// Three digits: "0.25", "12.5", "989", "1.2e+06".
+/// Returns three significant digits: "0.25", "12.5", "989", "1.2e+06".
 std::string numberText(double value);
-/// A round number as it is, for axes: "0.5", "1000".
+/// Returns a round number for an axis: "0.5", "1000".
 std::string numberTick(double value);
-/// "7 %"; "0.4 %" below 1.
+/// Returns a percentage: "7 %", or "0.4 %" below 1.
 std::string percentText(double fraction);
 
-/// Limit of a count that is read.
+/// The largest count that is accepted.
 inline constexpr int64_t kMaxCount = std::numeric_limits<int64_t>::max();
-/// Limit of a report, and of a file of times [bytes].
+/// The largest report or file of times that is accepted [bytes].
 inline constexpr size_t kMaxInputBytes = size_t(64) << 20;
 
-/// Reads a number that must not be negative; 0 after an error.
+/// Reads a number that must not be negative; returns 0 after an error.
 double readNonNegative(JsonReader &reader, std::string_view key);
 
-/// "experts 96 to 127", or of a stride "experts 3, 11, 19 to 251".
+/// Returns "experts 96 to 127", or with a stride "experts 3, 11, 19 to 251".
 std::string expertsText(int64_t begin, int64_t count, int64_t stride);
 
 } // namespace moec::compiler::html

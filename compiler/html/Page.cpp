@@ -1,4 +1,4 @@
-//===- Page.cpp - the report as a page of HTML ----------------------------===//
+//===- Page.cpp - the report as an HTML page ------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -32,7 +32,8 @@ std::string_view styleSheet() {
   return "";
 }
 
-/// A SHA-256 as a Content-Security-Policy writes it.
+/// Converts a SHA-256 from hexadecimal to base64, as a Content-Security-Policy
+/// requires.
 std::string base64OfHex(std::string_view hex) {
   constexpr std::string_view kLetters =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -43,7 +44,7 @@ std::string base64OfHex(std::string_view hex) {
                           : unsigned(hex[at] - 'a') + 10;
   };
   std::string out;
-  // Six hex digits are three bytes, and four letters.
+  // Six hex digits are three bytes, which are four base64 letters.
   for (size_t i = 0; i < hex.size(); i += 6) {
     unsigned bits = 0;
     for (size_t j = 0; j < 6; ++j)
@@ -55,7 +56,7 @@ std::string base64OfHex(std::string_view hex) {
   return out;
 }
 
-/// Facts as pairs of a word and a value; an empty value is left out.
+/// A list of names and values; an empty value is omitted.
 class Facts {
 public:
   void add(std::string_view word, std::string_view value) {
@@ -92,13 +93,13 @@ int64_t numberOf(JsonReader &object, std::string_view key, int64_t absent) {
   return value && value->is_number_integer() ? value->get<int64_t>() : absent;
 }
 
-/// "3 of 8", or "0 to 63 of 64" of a package of several; "" of a layer of one
-/// rank.
+/// Returns "3 of 8", or "0 to 63 of 64" for a package of several ranks; "" for
+/// a layer on one rank.
 std::string rankText(const Report &report, JsonReader &layer) {
   std::optional<JsonReader> parallel = layer.object("parallel");
   if (!parallel || report.ranks.empty())
     return "";
-  // A number of another file may be any.
+  // Values from another file are not validated.
   double count = 1;
   for (const char *size : {"dp_size", "pcp_size", "tp_size"})
     count *= double(std::max<int64_t>(numberOf(*parallel, size, 1), 1));
@@ -112,7 +113,7 @@ std::string rankText(const Report &report, JsonReader &layer) {
                      count);
 }
 
-/// The experts that a rank holds; "" if it holds all.
+/// Returns the experts that a rank holds; "" if it holds all.
 std::string heldText(JsonReader &layer) {
   std::optional<JsonReader> local = layer.object("local_experts");
   if (!local)
@@ -133,7 +134,7 @@ std::string heldText(JsonReader &layer) {
 }
 
 std::string layerFacts(const Report &report) {
-  // The report's reader has checked that this is an object.
+  // The reader of the report has checked that this is an object.
   JsonErrors ignored;
   JsonReader layer(*report.layer, "layer", ignored);
   Facts facts;
@@ -171,7 +172,7 @@ std::string note(std::string_view text) {
   return fmt::format("<p class=\"note\">{}</p>\n", escaped(text));
 }
 
-/// How operands are computed, and why not in a better way.
+/// Returns notes on how operands are computed, and why not in a better way.
 std::string targetNotes(const Target &target) {
   std::string out;
   if (target.realization == "dequantized")
@@ -195,8 +196,9 @@ std::string targetNotes(const Target &target) {
   return out;
 }
 
-/// The engines of the matmuls that are launched, fewest tokens first. The
-/// engine that the target chose serves no variant if `max_tokens` is small.
+/// Returns the engines of the launched matmuls, in ascending order of tokens.
+/// The engine that the target chose may serve no variant if `max_tokens` is
+/// small.
 std::vector<std::string> matmulEngines(const Target &target) {
   std::vector<std::string> engines;
   for (const Variant &variant : target.variants)
@@ -223,7 +225,7 @@ std::string targetFacts(const Target &target) {
   for (const auto &[tokens, bytes] : target.workspaces)
     facts.add("workspace, " + countedText(tokens, "token", "tokens"),
               sizeText(bytes));
-  // Memory of a rank without its inputs and outputs.
+  // The memory of a rank without its inputs and outputs.
   if (target.weightBytes > 0 && !target.workspaces.empty()) {
     const auto &[tokens, bytes] = target.workspaces.back();
     if (bytes < kMaxCount - target.weightBytes)
@@ -233,7 +235,7 @@ std::string targetFacts(const Target &target) {
   return facts.finish();
 }
 
-/// All candidates in their order.
+/// Returns the table of all candidates in order.
 std::string realizations(const Target &target) {
   std::vector<std::vector<Cell>> rows;
   for (const Realization &row : target.realizations)
@@ -319,7 +321,8 @@ std::string variantSections(const Target &target) {
   return out.empty() ? "" : "<h3>Variants</h3>\n" + out;
 }
 
-/// The source of a schedule, with the measured rows that it has or lacks.
+/// Returns the origin of a schedule, with the measured rows that are used or
+/// that do not apply.
 std::string sourceText(const Kernel &kernel) {
   if (!kernel.measuredBy.empty())
     return fmt::format("{}: {}", kernel.source, kernel.measuredBy);
@@ -329,7 +332,8 @@ std::string sourceText(const Kernel &kernel) {
   return kernel.source;
 }
 
-/// Each kernel once: variants share some.
+/// Returns the table of schedules, with each kernel once, because variants
+/// share kernels.
 std::string schedules(const Target &target) {
   std::vector<std::vector<Cell>> rows;
   std::vector<std::string> seen;

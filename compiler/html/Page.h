@@ -1,12 +1,12 @@
-//===- Page.h - the report as a page of HTML --------------------*- C++ -*-===//
+//===- Page.h - the report as an HTML page ----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One file without scripts, without the network, and the same bytes for the
-// same input.
+// The page is one file without scripts and without network access. The same
+// input yields the same bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,48 +17,50 @@
 
 namespace moec::compiler::html {
 
-/// The page of a report, which is the text of `moec explain --json`. `bench`,
-/// which may be absent, is a result of `moec-bench --json`.
+/// Returns the page of a report, which is the output of `moec explain --json`.
+/// `bench` is an optional result of `moec-bench --json`.
 Result<std::string> makePage(std::string_view report,
                              const std::optional<NamedText> &bench);
 
 // The figures of a page.
 //
-// Launches from top to bottom, each a card with its stages. Inputs, weights and
-// outputs stand at the left. Values of the workspace leave a card at the right
-// and run along a lane of their own to the cards that read them.
+// Launches are drawn from top to bottom, each as a card with its stages.
+// Inputs, weights and outputs are on the left. Workspace values leave a card on
+// the right and run along their own lane to the cards that read them.
 
-/// The schedule of a kernel in the words of the report, part by part.
+/// Returns the parts of a kernel's schedule in the report's words.
 std::vector<std::string> scheduleWords(const Kernel &kernel);
 
-/// An SVG.
+/// Returns an SVG of the launches of a variant.
 std::string kernelGraph(const Target &target, const Variant &variant);
 
-// A column for each launch, bytes from top to bottom: a value's rectangle spans
-// the launches that need it. Rectangles touch only where memory is used anew.
+// One column per launch, with byte offsets from top to bottom: the rectangle of
+// a value spans the launches that use it. Rectangles overlap in height only if
+// memory is reused.
 
-/// An SVG; "" of a variant without a workspace.
+/// Returns an SVG of the workspace; "" for a variant without a workspace.
 std::string workspaceMap(const Target &target, const Variant &variant);
 
-/// Its values as a table; "" without any.
+/// Returns a table of the workspace values; "" if there are none.
 std::string workspaceTable(const Variant &variant);
 
-// The times of a target: over token counts beside the floors of memory and of
-// matmuls, over intensity as a roofline, by kernel, and as a table.
+// The times of a target: over token counts with the lower bounds of memory and
+// of matmuls, over arithmetic intensity as a roofline, per kernel, and as a
+// table.
 
-/// One sentence: predicted times, how far they are above the floor, and what
-/// bounds them. "" without predictions.
+/// Returns one sentence: predicted times, their ratio to the lower bound, and
+/// what limits them. Returns "" without predictions.
 std::string headline(const Report &report, const Target &target);
 
-/// The predicted times of several targets in one chart and one table; "" of a
-/// report with fewer than two that have predictions.
+/// Returns the predicted times of several targets in one chart and one table;
+/// "" if fewer than two targets have predictions.
 std::string comparison(const Report &report);
 
-/// The section of a target. `bench` may be null.
+/// Returns the section of a target. `bench` may be null.
 std::string timeSection(const Report &report, const Target &target,
                         const Bench *bench);
 
-/// An SVG of the variants over the token counts that they serve.
+/// Returns an SVG of the variants over the token counts that they serve.
 std::string tokenStrip(const Report &report, const Target &target);
 
 } // namespace moec::compiler::html

@@ -1,4 +1,4 @@
-//===- Report.cpp - the report that a page is drawn from ------------------===//
+//===- Report.cpp - the report that a page shows --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -37,7 +37,8 @@ std::optional<int64_t> bytesOf(JsonReader &reader, std::string_view key) {
   return count(reader, key);
 }
 
-/// Each object of the array at `key`; an absent array is empty.
+/// Calls `take` for each object of the array at `key`; an absent array is
+/// empty.
 void forEach(JsonReader &reader, std::string_view key,
              const std::function<void(JsonReader &)> &take) {
   const nlohmann::json *array = reader.find(key);
@@ -222,7 +223,8 @@ Hardware hardwareOf(JsonReader &reader) {
   hardware.gpu = textOf(reader, "gpu");
   hardware.sms = count(reader, "sms");
   readRates(reader, hardware);
-  // The page draws floors; schedules may assume other rates.
+  // The page shows lower bounds, whose rates may differ from those that
+  // schedules assume.
   if (std::optional<JsonReader> floor = reader.object("floor"))
     readRates(*floor, hardware);
   return hardware;
@@ -276,7 +278,7 @@ Target targetOf(JsonReader &reader) {
   return target;
 }
 
-/// The element types of the first matmul's operands.
+/// Returns the element types of the first matmul's operands.
 std::pair<std::string, std::string> operandsOf(const nlohmann::json &layer) {
   JsonErrors ignored;
   JsonReader reader(layer, "", ignored);
@@ -367,7 +369,7 @@ double html::matmulRate(const nlohmann::json &layer, const Target &target) {
   };
   const auto [activation, weight] = operandsOf(layer);
   double rate = 0;
-  // Converted and emulated operands are multiplied as 16 bits.
+  // Converted and emulated operands are multiplied as 16-bit values.
   if (target.realization.empty() || target.realization == "native") {
     const auto isByte = [](const std::string &type) {
       return type.starts_with("f8") || type == "i8";

@@ -1,12 +1,12 @@
-//===- Report.h - the report that a page is drawn from ----------*- C++ -*-===//
+//===- Report.h - the report that a page shows ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The JSON of `moec explain --json` as structs: the fields that the page
-// shows. A page is a function of that text, wherever it comes from.
+// The output of `moec explain --json` as structs with the fields that the page
+// shows. A page depends only on that text.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,12 +29,12 @@ struct Refusal {
   std::string backend, engine, code, reason;
 };
 
-/// A candidate in its place: chosen, refused, or one that would serve.
+/// A candidate in its order: chosen, rejected or usable.
 struct Realization {
   std::string realization, computed, backend, engine, state, code, reason;
 };
 
-/// An option that forced or excluded something, its value, and who gave it.
+/// An option that forced or excluded a candidate, its value, and its origin.
 struct Choice {
   std::string option, value, by;
 };
@@ -44,26 +44,29 @@ struct Weight {
   std::optional<int64_t> bytes;
 };
 
-/// A value of the workspace, in the largest run of its variant.
+/// A workspace value in the largest run of its variant.
 struct Buffer {
   std::string name;
   int64_t offset = 0, bytes = 0;
-  int64_t first = 0, last = 0; ///< launches, inclusive
+  int64_t first = 0, last = 0; ///< first and last launch that use it, inclusive
 };
 
-/// The larger part of a kernel's work; a class of page.css colors it.
+/// The main work of a kernel, which determines its color by a class of
+/// page.css.
 enum class Work { Route, Quantize, GateUp, Down, Combine, Other };
 std::string_view classOf(Work work);
 
 struct Kernel {
   std::string name, entry, kind, engine, grid, apart;
-  std::string source;                     ///< of the schedule
-  std::string measuredBy, measuredBeside; ///< rows that serve, and do not
+  std::string source; ///< origin of the schedule
+  /// Measured rows that are used, and that are not.
+  std::string measuredBy, measuredBeside;
   std::vector<std::string> stages, reads, writes;
   std::vector<int64_t> tile, cluster;
   int64_t columns = 0, pipelineStages = 0, blockTokens = 0;
   int64_t threads = 0, ctasPerSm = 0, sharedBytes = 0;
-  std::string warps; ///< "4x2", or "4+8" of producers and consumers
+  /// Warp layout, "4x2", or "4+8" for producers and consumers.
+  std::string warps;
   bool swap = false, persistent = false, early = false, counts = false;
   int64_t awaits = 0, splitTiles = 0;
   Work work = Work::Other;
@@ -74,17 +77,18 @@ struct KernelPrediction {
   double microseconds = 0, bytes = 0, flops = 0;
 };
 
-/// Experts that are chosen equally often; rows of one of them, on average.
+/// Experts with the same probability, and the mean number of rows of one of
+/// them.
 struct ExpertGroup {
   double experts = 0, rows = 0;
-  double tileRows = 0; ///< that tiles of the first matmul have for these
+  double tileRows = 0; ///< rows in tiles of the first matmul for these rows
 };
 
 struct Prediction {
   int64_t tokens = 0;
   double microseconds = 0;
   double touchedExperts = 0, mostRows = 0, padding = 0;
-  std::vector<ExpertGroup> experts; ///< the most chosen first; may be absent
+  std::vector<ExpertGroup> experts; ///< most frequent first; may be empty
   std::vector<KernelPrediction> kernels;
 };
 
@@ -94,13 +98,13 @@ struct Variant {
   std::optional<int64_t> workspaceBytes;
   std::vector<Kernel> kernels;
   std::vector<Buffer> buffers;
-  std::vector<Prediction> predictions; ///< ascending in tokens
+  std::vector<Prediction> predictions; ///< sorted by tokens, ascending
 };
 
 struct Hardware {
   std::string gpu;
-  double bandwidth = 0;                ///< GB/s
-  std::map<std::string, double> rates; ///< TFLOP/s by operand
+  double bandwidth = 0;                ///< in GB/s
+  std::map<std::string, double> rates; ///< TFLOP/s by operand type
   int64_t sms = 0;
 };
 
@@ -109,18 +113,20 @@ struct Target {
   std::string evidence, histogram;
   std::optional<Hardware> hardware;
   std::vector<Refusal> refused;
-  std::vector<Realization> realizations; ///< in their order; may be absent
+  /// In order of preference; may be empty.
+  std::vector<Realization> realizations;
   std::vector<Choice> choices;
   std::vector<Weight> weights;
   std::vector<Variant> variants;
   std::string scheme;
   int64_t weightBytes = 0;
-  std::vector<std::pair<int64_t, int64_t>> workspaces; ///< tokens, bytes
+  /// Pairs of tokens and bytes.
+  std::vector<std::pair<int64_t, int64_t>> workspaces;
 };
 
-/// A second report, whose times the page compares with this one's.
+/// A second report whose times the page compares with those of the first.
 struct Compared {
-  std::string name; ///< that the caller gave
+  std::string name; ///< name that the caller specified
   BoxedJson layer;
   std::vector<Target> targets;
 };
@@ -129,20 +135,21 @@ struct Report {
   std::string name, scheme, message;
   bool served = false;
   int64_t maxTokens = 0;
-  std::vector<int64_t> ranks; ///< that the package is for
-  BoxedJson layer;            ///< an object; empty of a layer that is refused
+  std::vector<int64_t> ranks; ///< ranks that the package serves
+  BoxedJson layer;            ///< a JSON object; empty if the layer is refused
   std::vector<Target> targets;
   std::vector<Compared> compared;
 };
 
-/// Errors name the field: what was expected, and what came.
+/// Reads a report. Errors name the field, the expected value and the actual
+/// value.
 Result<Report> readReport(std::string_view text);
 
-/// A kernel's name without its variant's, "gate_up" say. A kernel that several
-/// variants share has the name of one of them.
+/// Returns a kernel's name without the name of its variant, such as "gate_up".
+/// A kernel that several variants share has the name of one of them.
 std::string shortName(std::string_view kernel, const Target &target);
 
-/// The TFLOP/s that bound the layer's matmuls; 0 where none is known.
+/// Returns the TFLOP/s that limit the layer's matmuls; 0 if unknown.
 double matmulRate(const nlohmann::json &layer, const Target &target);
 
 } // namespace moec::compiler::html

@@ -1,4 +1,4 @@
-//===- TimeBars.cpp - kernels as bars: shares, launches, variants ---------===//
+//===- TimeBars.cpp - bars: shares, launches, variants --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,13 +20,13 @@
 using namespace moec::compiler;
 using namespace moec::compiler::html;
 
-/// Letters that fit into a width. Numbers of another file may be any, and their
-/// shares no number.
+/// Returns the number of letters that fit into a width. Values of another file
+/// are not validated, so `width` may be NaN.
 static size_t lettersIn(double width) {
   return width > 0 && width < kFigureWidth ? size_t(width / kLetterWidth) : 0;
 }
 
-/// Returns true if a launch begins before the previous one ends.
+/// Returns true if a launch may start before its predecessor ends.
 static bool startsEarly(const Variant &variant, const std::string &name) {
   for (const Kernel &kernel : variant.kernels)
     if (kernel.name == name)
@@ -118,7 +118,7 @@ static std::string drawTimeline(const Target &target,
         svg.rect(x - kEarly, y + 4, kEarly, kRow - 13, "region early", 2);
       svg.rect(x, y, width, kRow - 5, "region", 3);
       svg.close();
-      // The text stands on the side of the bar that has more room.
+      // The text is on the side of the bar that has more space.
       if (x + width / 2 < left + inside / 2)
         svg.text(
             x + width + 6, y + 15,
@@ -165,7 +165,7 @@ static std::string drawStrip(const Report &report, const Target &target,
                        std::log2(std::max(tokens, 1.0)) /
                        std::log2(double(most) + 1);
   };
-  // A variant that some GPUs pass by has the tokens of another.
+  // Variants that only some GPUs run share token counts with other variants.
   std::vector<int64_t> ends;
   std::vector<size_t> lines;
   for (const Variant &variant : target.variants) {
@@ -183,7 +183,7 @@ static std::string drawStrip(const Report &report, const Target &target,
                       countedText(int64_t(target.variants.size()), "variant",
                                   "variants"),
                       countText(most)));
-  constexpr double kLastLabel = 110; // "65,536 tokens" at the right
+  constexpr double kLastLabel = 110; // "65,536 tokens" on the right
   double lastLabel = -100;
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];

@@ -1,4 +1,4 @@
-//===- TimeCharts.cpp - curves of times over tokens, and a roofline -------===//
+//===- TimeCharts.cpp - times over tokens, and a roofline -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,8 +18,8 @@
 using namespace moec::compiler;
 using namespace moec::compiler::html;
 
-/// Kernels by the part of their name that variants share, in the order in
-/// which they first appear.
+/// Returns one series per kernel, grouped by the part of the name that variants
+/// share, in the order in which they first appear.
 static std::vector<ChartSeries> kernelSeries(const Target &target,
                                              const Times &times) {
   std::vector<ChartSeries> all;
@@ -77,7 +77,7 @@ std::string html::timeChart(const Target &target, const Times &times) {
   }
   chart.series = {memory, matmul, floor};
   for (ChartSeries &series : kernelSeries(target, times)) {
-    // One point makes no line.
+    // A single point has no line.
     if (series.points.size() == 1)
       series.mark = ChartSeries::Mark::Dot;
     chart.series.push_back(std::move(series));

@@ -1,12 +1,12 @@
-//===- Times.h - predicted and measured times of a target -------*- C++ -*-===//
+//===- Times.h - predicted and measured times -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Times of a target with their floors, and texts of numbers, for all figures of
-// times.
+// The times of a target with their lower bounds, and texts for numbers, for all
+// figures that show times.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@
 
 namespace moec::compiler::html {
 
-/// A prediction with what it says of the whole layer.
+/// A prediction with the bytes and FLOPs of the whole layer.
 struct LayerPrediction {
   const Variant *variant = nullptr;
   const Prediction *prediction = nullptr;
@@ -38,7 +38,7 @@ struct Measured {
 };
 
 struct Times {
-  double bandwidth = 0, rate = 0; ///< GB/s, TFLOP/s; 0: not known
+  double bandwidth = 0, rate = 0; ///< GB/s, TFLOP/s; 0: unknown
   std::vector<LayerPrediction> predicted;
   std::vector<Measured> measured;
 
@@ -53,41 +53,45 @@ struct Times {
 /// Returns true if the bench ran on the GPU that the target's schedules assume.
 bool isOfThisGpu(const Bench &bench, const Target &target);
 
-/// The predictions of a target by tokens, and the cells of `bench`, which may
-/// be null, that ran on its GPU. `layer` says the operands of the matmuls.
+/// Returns the predictions of a target by tokens, and the cells of `bench` that
+/// ran on its GPU. `bench` may be null. `layer` provides the operand types of
+/// the matmuls.
 Times timesOf(const nlohmann::json &layer, const Target &target,
               const Bench *bench);
 
-/// The larger one of the floors of memory and matmuls [us]; 0 if not known.
+/// Returns the larger of the lower bounds of memory and of matmuls [us]; 0 if
+/// unknown.
 double floorOf(const Times &times, const LayerPrediction &row);
 
-/// "1.12", or "" without a floor.
+/// Returns a ratio such as "1.12", or "" without a lower bound.
 std::string ratioText(double microseconds, double floor);
-/// A count of tokens as an axis writes it.
+/// Returns a token count for an axis.
 std::string tokensText(double tokens);
 
 Work workOfKernel(const Variant &variant, const std::string &name);
 
-/// The text of a measurement's point.
+/// Returns the tooltip of a measurement's point.
 std::string measuredTip(const Measured &one);
 
-/// The times over tokens beside the floors of memory and of matmuls.
+/// Returns the chart of times over tokens with the lower bounds of memory and
+/// of matmuls.
 std::string timeChart(const Target &target, const Times &times);
 
-/// Matmuls and measured layers over their FLOPs for each byte; "" without rates
-/// of the GPU.
+/// Returns the roofline chart: matmuls and measured layers over their FLOPs per
+/// byte; "" if the GPU's rates are unknown.
 std::string intensityChart(const Times &times);
 
-/// A bar for each prediction: the shares of kernels.
+/// Returns one bar per prediction with the shares of its kernels.
 std::string shareBars(const Target &target, const Times &times);
 
-/// Launches of the largest prediction of each variant along its time. A launch
-/// that begins before the one in front of it ends overlaps it; by how much is
-/// not predicted, so its bar begins a fixed part earlier and is hatched there.
+/// Returns the timeline of the launches for the largest prediction of each
+/// variant. If a launch starts before its predecessor ends, its bar starts a
+/// fixed fraction earlier and is hatched there, because the length of the
+/// overlap is not predicted.
 std::string timeline(const Target &target, const Times &times);
 
-/// The rows that experts get below the rows of their tiles, and both as tables;
-/// "" of predictions that do not say them.
+/// Returns a figure with the rows per expert below the rows of their tiles, and
+/// both as tables; "" if the predictions lack them.
 std::string expertRows(const Times &times);
 
 } // namespace moec::compiler::html

@@ -1,4 +1,4 @@
-//===- BuildLayer.cpp - a description becomes moe.layer -------------------===//
+//===- BuildLayer.cpp - converts a description to moe.layer ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -29,8 +29,8 @@ using namespace moec::compiler;
 
 namespace {
 
-/// A symbol of letters, digits and '_' that begins with a letter: the entry
-/// names of kernels and the package's C identifiers come from it.
+/// Returns a symbol of letters, digits and '_' that begins with a letter. The
+/// entry names of kernels and the package's C identifiers are derived from it.
 std::string symbolOf(std::string_view name) {
   constexpr size_t kLimit = 64;
   std::string symbol;
@@ -64,7 +64,7 @@ private:
   moe::ParallelAttr parallel(const ParallelDescription &description);
   DictionaryAttr origin(const LayerOrigin &origin);
   DictionaryAttr said(const std::vector<LayerOrigin::Said> &entries);
-  /// Absent is null, not zero.
+  /// Returns the value as an attribute, or null if it is absent (not zero).
   FloatAttr number(std::optional<double> value) {
     return value ? builder.getF64FloatAttr(*value) : FloatAttr();
   }
@@ -92,8 +92,8 @@ LayerBuilder::descriptor(const DescriptorDescription &description) {
       StringRef(description.scaleRule), description.secondPerRow);
 }
 
-/// With another type of 16 bits in place of bf16, if there is one, and other
-/// groups along k.
+/// Returns the descriptor with bf16 replaced by another 16-bit type, if one is
+/// given, and with another group size along K.
 moe::DescriptorAttr LayerBuilder::changed(moe::DescriptorAttr descriptor,
                                           Type half, int64_t groupSize) {
   const auto type = [&](Type old) {
@@ -118,7 +118,7 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
     const bool ofCodes = row && row->policy == catalog::kCodeGroups;
     if (!named || (row->policy != catalog::kWeightOnly && !ofCodes))
       return named;
-    // Operands of 16 bits may be of either type.
+    // 16-bit operands may be of either type.
     const Type half =
         inputType == "f16" && !ofCodes ? elementType(inputType) : Type();
     return moe::QuantAttr::getSpelled(
@@ -164,8 +164,9 @@ LayerBuilder::parallel(const ParallelDescription &description) {
       std::optional<int64_t>());
 }
 
-/// A value that a key has, or that was assumed: a number, a word, true, false
-/// or null (a unit); of anything else its text.
+/// Returns the attribute for a value that was read or assumed: a number, a
+/// string, a Boolean, or a unit for null. Any other value is returned as its
+/// JSON text.
 static Attribute valueAttribute(Builder &builder, const std::string &text) {
   Result<nlohmann::json> parsed =
       parseJsonObject(fmt::format("{{\"value\": {}}}", text), "origin",
@@ -204,7 +205,7 @@ DictionaryAttr LayerBuilder::origin(const LayerOrigin &origin) {
        builder.getNamedAttr("assumed", said(origin.assumed))});
 }
 
-/// A field that is absent, 0 or false is no attribute.
+/// Sets the attribute of a field, unless the field is absent, 0 or false.
 void LayerBuilder::setField(OperationState &state, const LayerField &row,
                             LayerDescription &layer) {
   Attribute value;
@@ -231,7 +232,7 @@ void LayerBuilder::setField(OperationState &state, const LayerField &row,
 
 LogicalResult LayerBuilder::build(LayerDescription layer, ModuleOp module) {
   RoutingDescription route = layer.routing;
-  // A scale of the output is the layer's, not the routing's.
+  // The scale of the output is an attribute of the layer, not of the routing.
   const bool scaleOnOutput = layer.routedScaleOnOutput && route.scale;
   layer.routedScaleOnOutput = scaleOnOutput;
   if (scaleOnOutput)
@@ -283,7 +284,8 @@ moec::compiler::buildLayer(const LayerDescription &layer, std::string_view name,
                            inWords(diagnostic.str(), layer.origin.words));
     return success();
   });
-  // The line of a JSON key is unknown here; messages carry the file alone.
+  // The line of a JSON key is unknown here, so messages contain only the file's
+  // name.
   Location location = UnknownLoc::get(&context);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   if (failed(LayerBuilder(context, location).build(layer, *module)))

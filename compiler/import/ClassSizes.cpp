@@ -1,11 +1,11 @@
-//===- ClassSizes.cpp - sizes that configuration classes have -------------===//
+//===- ClassSizes.cpp - default sizes of configuration classes ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// As of Transformers 5.24; test/import/DefaultsTest.cpp compares each.
+// As of Transformers 5.24; test/import/DefaultsTest.cpp compares each row.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// compressed_tensors' QuantizationConfig, QuantizationScheme (a group) and
-// QuantizationArgs (its weights, its activations). What a group says becomes
-// four descriptors; where they are a scheme of the catalog, its name.
+// Reads compressed_tensors' QuantizationConfig, QuantizationScheme (a group)
+// and QuantizationArgs (its weights or activations). A group is converted to
+// four descriptors, or to the name of a scheme of the catalog if they match
+// one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,12 +29,13 @@ using nlohmann::json;
 
 namespace {
 
-/// How a CompressionFormat stores weights.
+/// The weights that a CompressionFormat stores.
 struct StoredFormat {
   std::string_view name;
-  std::string_view elements; ///< of weights, by the words of elementOf
-  std::string_view strategy; ///< that weights must have; "" for any
-  int64_t groupSize = 0;     ///< that weights must have; 0 for any
+  /// Element types of weights, in the words of elementOf().
+  std::string_view elements;
+  std::string_view strategy; ///< required strategy of weights; "" for any
+  int64_t groupSize = 0;     ///< required group size of weights; 0 for any
 };
 
 constexpr StoredFormat kFormats[] = {
@@ -46,11 +48,11 @@ constexpr StoredFormat kFormats[] = {
     {"mxfp8-quantized", "float8", "group", 32},
     {"nvfp4-pack-quantized", "float4", "tensor_group", 16}};
 
-/// QuantizationArgs.
+/// The contents of a QuantizationArgs object.
 struct Args {
-  std::string word; ///< "float8", "int4", ...
+  std::string word; ///< element type, "float8", "int4", ...
   std::string strategy;
-  int64_t rows = 0, columns = 0; ///< that share a scale, -1 for all
+  int64_t rows = 0, columns = 0; ///< block that shares a scale, -1 for all
   bool isDynamic = false, isSymmetric = true;
   bool powers = false; ///< scales are powers of two
 };
@@ -63,7 +65,7 @@ std::string_view elementOf(std::string_view word) {
                             : "i4";
 }
 
-/// "128x128", as block_structure may also be written.
+/// Parses "128x128", an alternative form of block_structure.
 std::optional<std::pair<int64_t, int64_t>> parseBlock(std::string_view text) {
   const size_t by = text.find('x');
   if (by == std::string_view::npos)
@@ -81,8 +83,9 @@ std::optional<std::pair<int64_t, int64_t>> parseBlock(std::string_view text) {
                                                : std::nullopt;
 }
 
-/// The strategy, which QuantizationArgs infers from the size of groups where it
-/// is absent, and what of the operand shares a scale.
+/// Reads the strategy and the block of the operand that shares a scale. If the
+/// strategy is absent, it is inferred from the group size as in
+/// QuantizationArgs.
 void readStrategy(JsonReader &part, bool isWeight, Args &args) {
   const int64_t size = part.integerOr("group_size", 0, -1, kMaxBlock);
   const std::string_view inferred = size > 0    ? "group"
@@ -122,10 +125,12 @@ void readStrategy(JsonReader &part, bool isWeight, Args &args) {
                   "rows and columns that share a scale, such as [128, 128]");
 }
 
-/// Reads the type of stored scales; the format says it without scale_dtype.
+/// Reads the element type of stored scales. Without scale_dtype, the format
+/// determines it.
 void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
   const bool isNested = args.strategy == "tensor_group";
-  // Other groups beside MX weights have scales of their own type.
+  // With MX formats, operands whose groups differ from the format's have scales
+  // of their own type.
   const bool isMx = format.name.starts_with("mx") && args.strategy == "group" &&
                     args.columns == format.groupSize &&
                     args.word.starts_with("float");
@@ -136,7 +141,7 @@ void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
   std::string spelled = part.text("scale_dtype");
   if (spelled.starts_with("torch."))
     spelled.erase(0, 6);
-  // One byte holds an exponent.
+  // A uint8 scale is an exponent.
   args.powers = spelled == "uint8" || spelled == "float8_e8m0fnu";
   const std::string element = elementTypeOf(spelled);
   const bool isFloat =
@@ -152,8 +157,8 @@ void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
                  : "a float type of 16 or 32 bits, \"torch.uint8\" or none");
 }
 
-/// Weights or activations of a group; nullopt where they are not quantized.
-/// Defaults are those of QuantizationArgs.
+/// Reads the weights or activations of a group. Returns nullopt if they are not
+/// quantized. Defaults are those of QuantizationArgs.
 std::optional<Args> readArgs(JsonReader &group, std::string_view key,
                              bool isWeight, const StoredFormat *format) {
   std::optional<JsonReader> part = group.object(key);
@@ -166,13 +171,14 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
     part->expected("num_bits", type == "int" ? "4 or 8" : "4, 6 or 8");
   args.word = fmt::format("{}{}", type, bits);
   readStrategy(*part, isWeight, args);
-  // The format says which types are accepted.
+  // The format determines which scale types are accepted.
   if (format)
     readScaleType(*part, *format, args);
   else
     (void)part->find("scale_dtype");
   const json *dynamic = part->find("dynamic");
-  // By group, below a static scale of the tensor.
+  // "local": dynamic scales per group, multiplied by a static scale of the
+  // tensor.
   const bool isLocal = dynamic && *dynamic == "local";
   args.isDynamic = isLocal || part->booleanOr("dynamic", false);
   args.isSymmetric = part->booleanOr("symmetric", true);
@@ -188,7 +194,8 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
   if (!args.isSymmetric && (!isWeight || type == "float"))
     part->expected("symmetric",
                    isWeight ? "true for floats" : "true for activations");
-  // How it was calibrated is nobody's business; zp_dtype follows.
+  // The calibration has no effect on the layer, and zp_dtype follows from the
+  // type.
   for (std::string_view without : {"observer", "observer_kwargs", "zp_dtype"})
     (void)part->find(without);
   if (isWeight)
@@ -197,8 +204,9 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
   return args;
 }
 
-/// Whether rows of k are in the groups that g_idx says: those of "weight" (or
-/// "static") were chosen in the order of activations, and stand in k's.
+/// Returns true if g_idx assigns the columns of K to groups. With "weight" (or
+/// "static"), weights were quantized in the order of activations, but groups
+/// are consecutive.
 bool readOrder(JsonReader &group) {
   std::optional<JsonReader> part = group.object("weights");
   if (!part || !part->has("actorder"))
@@ -213,8 +221,8 @@ bool readOrder(JsonReader &group) {
 /// The parts of experts that the targets of a group name.
 struct Targets {
   ExpertParts parts;
-  bool byClass = false;   ///< all linear modules
-  bool isUnclear = false; ///< a class, or a pattern that is not understood
+  bool byClass = false;   ///< the targets include the class Linear
+  bool isUnclear = false; ///< a class, or a pattern that is not supported
 };
 
 Targets readTargets(JsonReader &group, const LayerModules &layer) {
@@ -238,7 +246,7 @@ Targets readTargets(JsonReader &group, const LayerModules &layer) {
       continue;
     }
     const ModuleMeaning meaning = meaningOfModules(target, layer);
-    // The class of a model's experts, whatever it is called there.
+    // The class of a model's experts, which has various names.
     const bool isClass = target.find('.') == std::string::npos &&
                          (target.find("Expert") != std::string::npos ||
                           target.find("MoE") != std::string::npos ||
@@ -249,8 +257,8 @@ Targets readTargets(JsonReader &group, const LayerModules &layer) {
   return result;
 }
 
-/// The group that experts are in. As in vLLM, names of modules count more than
-/// their class.
+/// Returns the group that contains the experts. As in vLLM, module names have
+/// precedence over classes.
 std::optional<std::string> groupOfExperts(JsonReader &quant, JsonReader &groups,
                                           const LayerModules &layer) {
   std::vector<std::string> byName, byClass;
@@ -282,7 +290,7 @@ std::optional<std::string> groupOfExperts(JsonReader &quant, JsonReader &groups,
   return std::nullopt;
 }
 
-/// The stored format, of the group or else of all.
+/// Returns the stored format of the group, or else of the whole config.
 const StoredFormat *readFormat(JsonReader &quant, JsonReader &group) {
   JsonReader &reader = group.has("format") ? group : quant;
   const std::string name = reader.textOr("format", "");
@@ -311,7 +319,8 @@ DescriptorDescription operandOf(const Args &args) {
   return operand;
 }
 
-/// A format that packs nothing has an integer of 4 bits in each byte.
+/// Returns the descriptor of weights. Formats that do not pack store each 4-bit
+/// integer in a byte.
 DescriptorDescription storedWeights(const Args &args,
                                     const StoredFormat &format) {
   DescriptorDescription operand = operandOf(args);
@@ -320,8 +329,8 @@ DescriptorDescription storedWeights(const Args &args,
   return operand;
 }
 
-/// Integers that words of 32 bits hold: scales have the model's type, groups
-/// any size.
+/// Returns the scheme for integers packed into 32-bit words: scales have the
+/// model's element type, and groups any size.
 std::string packedScheme(const Args &weights,
                          const std::optional<Args> &activations) {
   if (!activations)
@@ -337,8 +346,8 @@ std::string packedScheme(const Args &weights,
                                          : "";
 }
 
-/// Keys of QuantizationConfig that change what weights mean, and that no layer
-/// has.
+/// Reports keys of QuantizationConfig that change the meaning of weights and
+/// that no layer supports.
 void refuseTransforms(JsonReader &quant) {
   expectNothing(quant, "dequantize", "false");
   if (std::optional<JsonReader> sparse = quant.object("sparsity_config"))
@@ -348,7 +357,7 @@ void refuseTransforms(JsonReader &quant) {
     expectNothing(
         *turned, "config_groups",
         "none: rotations of weights and activations are no part of a layer");
-    // vLLM reads MoNE's experts here and in approximate_experts.
+    // vLLM reads MoNE's experts from this key and from approximate_experts.
     const nlohmann::json *constants = turned->find("expert_substitution");
     if (constants && !constants->empty())
       turned->refuse("expert_substitution",
@@ -365,7 +374,7 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
                                            const QuantizationContext &context,
                                            ExpertQuantization &result) {
   refuseTransforms(quant);
-  (void)quant.find("format"); // readFormat reads it, if the group has none
+  (void)quant.find("format"); // readFormat() reads it if the group has none
   std::optional<JsonReader> groups = quant.object("config_groups");
   if (!groups)
     return quant.expected("config_groups", "an object with groups");
@@ -399,7 +408,7 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
                         weights->strategy, weights->columns);
   }
   const bool isPacked = format->name == "pack-quantized";
-  // One group of all of k has no order.
+  // A single group over all of K has no order.
   result.groupIndex = readOrder(*group) && weights->strategy == "group";
   if (!isPacked) {
     result.quant = describeQuantization(activations ? operandOf(*activations)

@@ -1,4 +1,4 @@
-//===- ConfigReader.cpp - keys of a config.json and their values ----------===//
+//===- ConfigReader.cpp - reads keys of config.json -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,8 +20,8 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-/// The sizes of the class that the model type names. A config that --as reads
-/// is of another class.
+/// Returns the default sizes of the class that the model type names. With --as
+/// the class is unknown, so there are none.
 ClassSizes ConfigReader::readClassSizes() {
   if (options.as || family.source.starts_with("none"))
     return {};
@@ -33,7 +33,8 @@ ClassSizes ConfigReader::readClassSizes() {
         findClassSizes(type->get_ref<const std::string &>());
     return row ? *row : ClassSizes();
   }
-  // Without a type, the sizes that all classes of the family share.
+  // Without a model type, use the sizes if all classes of the family share
+  // them.
   const ClassSizes *common = findClassSizes(*family.modelTypes.begin());
   for (std::string_view name : family.modelTypes)
     if (findClassSizes(name) != common)
@@ -41,7 +42,8 @@ ClassSizes ConfigReader::readClassSizes() {
   return common ? *common : ClassSizes();
 }
 
-/// The element for this layer where a list has one for each.
+/// Returns the value for this layer, if the value is a list with one element
+/// per layer.
 const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
                                       std::string &path) {
   const json &value = *reader.value().find(std::string(name));
@@ -57,7 +59,8 @@ const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
   return nullptr;
 }
 
-/// Several names of one thing must not disagree.
+/// Finds a key by its alternative names. If several are present, their values
+/// must be equal.
 ConfigReader::Place ConfigReader::findIn(JsonReader &reader, WordList names) {
   Place found{&reader, *names.begin(), nullptr, {}};
   for (std::string_view name : names) {
@@ -134,7 +137,7 @@ std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
   return T();
 }
 
-/// `parse` gives nothing of a value that is not `what`.
+/// Reads a key. `parse` returns nullopt for a value that is not `what`.
 template <typename T, typename Parse>
 T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
   if (key.names.empty())
@@ -159,13 +162,13 @@ int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
   const std::string what = fmt::format("an integer from {} to {}", min, max);
   const int64_t value = getAs(
       key, what, [&](const json &said) { return integerIn(said, min, max); });
-  // The config's other values may make a default too large.
+  // The default may be too large for other values of the config.
   if (value > max)
     expected(find(key.names), what);
   return std::clamp(value, min, max);
 }
 
-/// Returns true if a family has a size whose name is part of the key.
+/// Returns true if the name of a size of any family occurs in the key.
 static bool isNameOfSize(std::string_view key) {
   const auto speaks = [&](const Key<int64_t> &size) {
     return std::any_of(size.names.begin(), size.names.end(), [&](auto name) {
@@ -178,7 +181,8 @@ static bool isNameOfSize(std::string_view key) {
   });
 }
 
-/// A key with nearly the name of a size means that size.
+/// Reads a size. The class's default is not used if the config has a key with a
+/// similar name, which may be a misspelling.
 int64_t ConfigReader::getSize(Key<int64_t> key, int64_t ofClass, int64_t max) {
   JsonReader &reader = part ? *part : outer;
   if (!key.absent && ofClass > 0 && !find(key.names).value) {
@@ -213,7 +217,8 @@ Number ConfigReader::getPositive(const Key<Number> &key) {
   return number;
 }
 
-/// Scoring functions may be said by a flag, activations by an object.
+/// Reads a name. A scoring function may also be a Boolean, and an activation an
+/// object.
 std::string ConfigReader::get(const Key<std::string_view> &key,
                               std::span<const std::string_view> names) {
   using Word = std::optional<std::string_view>;

@@ -1,13 +1,13 @@
-//===- ConfigReader.h - a layer of a config.json ----------------*- C++ -*-===//
+//===- ConfigReader.h - reads a layer from config.json ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The keys of a model's family become a LayerDescription. ConfigReader.cpp
+// Converts the keys of a model's family to a LayerDescription. ConfigReader.cpp
 // finds keys and reads their values, ConfigRouting.cpp reads the router, and
-// HuggingFace.cpp the rest.
+// HuggingFace.cpp reads the rest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,10 +23,10 @@
 
 namespace moec::compiler {
 
-/// A value as an origin shows it.
+/// Returns a value as text for the layer's origin.
 std::string shownInOrigin(const nlohmann::json &value);
 
-/// Reads one layer of a config, whose family is known. Errors are in the
+/// Reads one layer of a config whose family is known. Errors are added to the
 /// reader's JsonErrors.
 class ConfigReader {
 public:
@@ -41,13 +41,14 @@ public:
   void read(LayerDescription &layer);
 
 private:
-  /// A key's name, and the object that has it.
+  /// The name of a key and the object that contains it.
   struct Place {
-    JsonReader *reader = nullptr; ///< the object that has it, or should
+    /// The object with the key, or that should have it.
+    JsonReader *reader = nullptr;
     std::string_view name;
-    const nlohmann::json *value =
-        nullptr;      ///< of this layer; none: there is no such key
-    std::string path; ///< the value's path in the config
+    /// The value for this layer; null if the key is absent.
+    const nlohmann::json *value = nullptr;
+    std::string path; ///< path of the value in the config
   };
 
   ClassSizes readClassSizes();
@@ -59,18 +60,20 @@ private:
     return !part || (!part->has(key) && outer.has(key)) ? outer : *part;
   }
 
-  /// The default of a key without a value; nothing if it has a value.
+  /// Returns the default of a key without a value, or nullopt if the key has a
+  /// value.
   template <typename T>
   std::optional<T> withoutValue(const Key<T> &key, const Place &place,
                                 std::string_view what);
   void expected(const Place &place, std::string_view what);
   void noteRead(const Place &place);
 
-  // The only ways to a value of a key: what they give is in `origin`.
+  // The only functions that read the value of a key. They record it in
+  // `origin`.
   template <typename T, typename Parse>
   T getAs(const Key<T> &key, std::string_view what, Parse parse);
   int64_t get(const Key<int64_t> &key, int64_t min, int64_t max);
-  /// As above for a size. `ofClass`: the default of the model's class.
+  /// Reads a size. `ofClass` is the default of the model's configuration class.
   int64_t getSize(Key<int64_t> key, int64_t ofClass, int64_t max);
   bool get(const Key<bool> &key);
   Number get(const Key<Number> &key);
@@ -105,7 +108,7 @@ private:
   LayerOrigin &origin;
   ExpertQuantization quantization;
   std::string_view quantKey = "quantization_config";
-  int64_t numLayers = 0; ///< 0: not read so far
+  int64_t numLayers = 0; ///< 0: not read yet
   SparseLayer chosen;
 };
 

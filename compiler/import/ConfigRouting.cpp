@@ -1,4 +1,4 @@
-//===- ConfigRouting.cpp - the router of a config.json --------------------===//
+//===- ConfigRouting.cpp - reads the router in config.json ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -50,7 +50,7 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   readHash(layer);
 }
 
-/// Sinks are the last experts of the layer, and every token takes them.
+/// Reads sinks: the last experts of the layer, which every token selects.
 void ConfigReader::readSinks(LayerDescription &layer) {
   const Key<int64_t> &key = family.routing.sinks;
   if (key.names.empty())
@@ -84,7 +84,7 @@ void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
   if (method == "group_limited_greedy" && groups == 0)
     return expected(find(row.groups.names),
                     "groups, which group_limited_greedy takes experts from");
-  // One group is no groups.
+  // A single group means no groups.
   if (groups <= 1)
     return;
   if (topGroups < 1 || topGroups > groups)
@@ -94,7 +94,8 @@ void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
   routing.topGroups = topGroups;
 }
 
-/// Some layers take their ids from a table by token id, not by scores.
+/// Reads whether the layer takes its expert ids from a table by token id
+/// instead of from scores.
 void ConfigReader::readHash(LayerDescription &layer) {
   const Key<int64_t> &key = family.routing.hashLayers;
   const bool isListed = !chosen.type.empty();
@@ -124,8 +125,8 @@ void ConfigReader::readHash(LayerDescription &layer) {
   layer.routing.bias = false;
 }
 
-/// MoNE replaces experts by constant vectors, of which its config has lists by
-/// layer.
+/// Reports layers with constant experts. MoNE replaces experts by constant
+/// vectors, and its config lists them by layer.
 void ConfigReader::refuseConstantExperts() {
   constexpr std::string_view kKey = "approximate_experts";
   JsonReader &reader = of(kKey);

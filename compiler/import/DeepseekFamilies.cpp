@@ -1,5 +1,4 @@
-//===- DeepseekDeepseekFamilies.cpp - families with a router of DeepSeek
-//----------===//
+//===- DeepseekFamilies.cpp - families with DeepSeek's router -------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,8 +11,8 @@ using namespace moec::compiler;
 
 namespace {
 
-/// DeepSeek-V2's routing. DeepSeek's own code and vLLM divide where
-/// norm_topk_prob is true, Transformers does not.
+/// Returns DeepSeek-V2's routing. If norm_topk_prob is true, DeepSeek's own
+/// code and vLLM normalize, but Transformers does not.
 constexpr FamilyRouting softmaxGroups(int64_t groups) {
   return {.scoring = only("scoring_func", "softmax"),
           .renormalize = only("norm_topk_prob", false),
@@ -30,7 +29,7 @@ constexpr FixedKey kOneGroupOfSums =
            "scores, which no routing method of moec does");
 
 constexpr ModelFamily kDeepseekFamilies[] = {
-    // Kimi-K2 and K2.5, Moonlight: as DeepSeek-V3.
+    // Kimi-K2, Kimi-K2.5 and Moonlight are like DeepSeek-V3.
     {.architectures = "DeepseekV3ForCausalLM DeepseekV32ForCausalLM "
                       "KimiK25ForConditionalGeneration "
                       "Kimi_K25ForConditionalGeneration",
@@ -165,7 +164,7 @@ constexpr ModelFamily kDeepseekFamilies[] = {
      .sparse = {{"first_k_dense_replace", {}, true},
                 {"moe_layer_freq", {}, true}},
      .latent = orNone("routed_expert_hidden_size", 0),
-     // The norm stands before the experts, where the caller projects.
+     // The norm is before the experts, where the caller projects.
      .irrelevant = "use_grouped_topk topk_method latent_moe_use_norm"},
     {.architectures = "Glm4MoeForCausalLM Glm4vMoeForConditionalGeneration",
      .modelTypes = "glm4_moe glm4v_moe glm4v_moe_text",
@@ -201,7 +200,7 @@ constexpr ModelFamily kDeepseekFamilies[] = {
      .experts = required("n_routed_experts num_local_experts"),
      .routing = noaux(1.0, 1, 1),
      .shared = {.count = orElse("n_shared_experts", 1)}},
-    // Sarvam's models are of other families' classes, with defaults of theirs.
+    // Sarvam's models use classes of other families with different defaults.
     {.architectures = "Glm4MoeForCausalLM SarvamMoEForCausalLM",
      .modelTypes = "sarvam_moe",
      .source = "SarvamMoEConfig",
@@ -286,7 +285,7 @@ constexpr ModelFamily kDeepseekFamilies[] = {
                  .scaleOnOutput = true,
                  .f32Logits = always(true)},
      .sparse = {{"first_k_dense_replace", 3}}},
-    // Softmax without a bias: of groups moec knows no such choice.
+    // Softmax without a bias: moec has no routing method with groups for it.
     {.architectures = "Mistral4ForCausalLM",
      .modelTypes = "mistral4",
      .source = "Mistral4Config",

@@ -1,4 +1,4 @@
-//===- EngineFamilies.cpp - families that only inference engines have -----===//
+//===- EngineFamilies.cpp - families without a Transformers class ---------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Families without a class in Transformers. Their rows list the keys that vLLM
-// reads. vLLM's MoE blocks always use SiLU: they refuse or ignore any other
+// reads. vLLM's MoE blocks always use SiLU; they reject or ignore any other
 // activation in the config.
 //
 //===----------------------------------------------------------------------===//
@@ -18,7 +18,7 @@ using namespace moec::compiler;
 
 namespace {
 
-/// A required count; null means none.
+/// A required count; null means 0.
 constexpr Key<int64_t> countOrNull(WordList names) {
   return {names, std::nullopt, int64_t(0)};
 }
@@ -36,7 +36,8 @@ constexpr ModelFamily kEngineFamilies[] = {
      .shared = {.count = always<int64_t>(1),
                 .width = required("shared_expert_intermediate_size"),
                 .gate = true}},
-    // Ling 3; a text model may have the model type of Transformers' Ling 2.5.
+    // Ling 3; a text-only model may have the model type of Transformers' Ling
+    // 2.5.
     {.architectures = "BailingMoeV3ForCausalLM "
                       "BailingMoeV3VLForConditionalGeneration",
      .modelTypes = "bailing_moe_v3 bailing_moe_v3_vl",
@@ -61,8 +62,8 @@ constexpr ModelFamily kEngineFamilies[] = {
                 .biasKey = "use_bias"},
      .sparse = {{"first_k_dense_replace", {}, true}},
      .irrelevant = "router_dtype gated_attention_proj_granularity_type"},
-    // The experts are in banks that layers share (meta_mlp), which the loader
-    // knows. A scale of the sum is the caller's.
+    // Layers share banks of experts (meta_mlp), which the loader resolves. The
+    // caller applies the scale of the sum.
     {.architectures = "InternS2MobiusForConditionalGeneration",
      .modelTypes = "interns2_mobius interns2_mobius_text",
      .source = "none: required",
@@ -73,7 +74,7 @@ constexpr ModelFamily kEngineFamilies[] = {
                 .width = required("shared_expert_intermediate_size"),
                 .gate = true},
      .irrelevant = "layer_scale"},
-    // Attention has experts too, which are no part of the layer.
+    // The attention also has experts, which are not part of the layer.
     {.architectures = "K2HorizonForCausalLM",
      .modelTypes = "k2_horizon",
      .source = "none: required",

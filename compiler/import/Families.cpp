@@ -1,4 +1,4 @@
-//===- Families.cpp - how families of models write their config -----------===//
+//===- Families.cpp - config keys of model families -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -141,7 +141,7 @@ constexpr ModelFamily kFamilies[] = {
      .experts = required("num_local_experts num_experts"),
      .intermediate = required("intermediate_size"),
      .routing = {.method = "renormalize", .f32Logits = always(true)},
-     // Rows of gates stand before those of ups.
+     // All gate rows precede all up rows.
      .activation = {.whatever = "swigluoai_uninterleave",
                     .alpha = orElse("swiglu_alpha", 1.702),
                     .beta = always(Number(1.0)),
@@ -161,7 +161,7 @@ constexpr ModelFamily kFamilies[] = {
      .source = "vLLM's MiniMaxText01DecoderLayer",
      .experts = required("num_local_experts"),
      .intermediate = required("intermediate_size"),
-     // vLLM's gate has weights of f32.
+     // vLLM's gate has f32 weights.
      .routing = {.f32Logits = always(true)},
      .fixed = {kNoWeightedSharedExpert},
      .irrelevant = "shared_moe_mode"},
@@ -170,7 +170,8 @@ constexpr ModelFamily kFamilies[] = {
      .source = "MiniMaxM2Config",
      .experts = required("num_local_experts num_experts"),
      .intermediate = required("intermediate_size"),
-     // The gate works in the type of its weights, which are of f32 in vLLM.
+     // The gate computes in the element type of its weights, which is f32 in
+     // vLLM.
      .routing = {.scoring = only("scoring_func", "sigmoid"),
                  .bias = only("use_routing_bias", true),
                  .f32Logits = always(true)},
@@ -185,12 +186,12 @@ constexpr ModelFamily kFamilies[] = {
      .part = "text_config",
      .experts = required("num_local_experts num_experts"),
      .intermediate = required("intermediate_size"),
-     // As of M2.
+     // Like MiniMax-M2.
      .routing = {.scoring = only("scoring_func", "sigmoid"),
                  .bias = only("use_routing_bias", true),
                  .scale = orElse("routed_scaling_factor", 2.0),
                  .f32Logits = always(true)},
-     // The checkpoint's rows are those of gates, then those of ups.
+     // In the checkpoint all gate rows precede all up rows.
      .activation = {.whatever = "swigluoai_uninterleave",
                     .alpha = orElse("swiglu_alpha", 1.702),
                     .beta = only("swiglu_beta", Number(1.0)),
@@ -214,7 +215,7 @@ constexpr ModelFamily kFamilies[] = {
      .modelTypes = "phimoe",
      .source = "PhimoeConfig",
      .experts = required("num_local_experts"),
-     // The router chooses two experts, whatever the key says.
+     // The router always selects two experts, regardless of the key.
      .topK = only("num_experts_per_tok", 2),
      .intermediate = required("intermediate_size"),
      .routing = {.method = "sparsemixer"},
@@ -273,7 +274,7 @@ constexpr ModelFamily kFamilies[] = {
                            "no such routing of this family is known"),
                mustBe("routed_scaling_factor", 1, "1",
                       "the family has no factor")},
-     // Weights are divided by their sum whatever norm_topk_prob says.
+     // Weights are divided by their sum, regardless of norm_topk_prob.
      .irrelevant = "moe_drop_tokens moe_random_routing_dropped_token "
                    "norm_topk_prob"},
     {.architectures = "HYV3ForCausalLM HyV3ForCausalLM",
@@ -354,7 +355,8 @@ constexpr ModelFamily kFamilies[] = {
      .shared = {.count = always<int64_t>(1),
                 .width = orElse("share_expert_dim share_expert_dims", 1280)},
      .sparse = {{"moe_layers_enum", 3}},
-     // Steps and offsets of older configs; the enumeration holds.
+     // Older configs also have a step and an offset; the enumeration has
+     // precedence.
      .irrelevant = "moe_every_n_layer moe_layer_offset moe_dynamic_exp_p "
                    "use_moe"},
     {.architectures = "Step5ForCausalLM Step5ForConditionalGeneration",
@@ -398,7 +400,7 @@ constexpr ModelFamily kFamilies[] = {
                mustBe("num_limited_groups", 1, "1",
                       "the groups of this family are n_group")},
      .irrelevant = "load_balance_coeff use_grouped_mm"},
-    // The dense MLP beside the experts is no part of the layer.
+    // The dense MLP parallel to the experts is not part of the layer.
     {.architectures = "Gemma4ForConditionalGeneration Gemma4ForCausalLM",
      .modelTypes = "gemma4 gemma4_text",
      .source = "Gemma4TextConfig",
@@ -408,7 +410,7 @@ constexpr ModelFamily kFamilies[] = {
      .activation = {.function =
                         orElse("hidden_activation", "gelu_pytorch_tanh")},
      .sparse = {{"enable_moe_block", 0}}},
-    // Every layer has experts beside the dense MLP.
+    // Every layer has experts parallel to the dense MLP.
     {.architectures = "DiffusionGemmaForBlockDiffusion",
      .modelTypes = "diffusion_gemma diffusion_gemma_text",
      .source = "DiffusionGemmaTextConfig",
@@ -420,7 +422,7 @@ constexpr ModelFamily kFamilies[] = {
     {.architectures = "LagunaForCausalLM",
      .modelTypes = "laguna",
      .source = "LagunaConfig",
-     // The logits are capped in f32.
+     // The softcap is applied to the logits in f32.
      .routing = {.scoring = only("moe_router_score_func", "sigmoid"),
                  .renormalize = only("norm_topk_prob", true),
                  .bias = always(true),
@@ -435,7 +437,7 @@ constexpr ModelFamily kFamilies[] = {
      .sparse = {{"first_k_dense_replace", 1},
                 {"mlp_only_layers"},
                 {"decoder_sparse_step", 1}}},
-    // The dense residual MLP is no part of the layer.
+    // The dense residual MLP is not part of the layer.
     {.architectures = "ArcticForCausalLM",
      .modelTypes = "arctic",
      .source = "none: required",
@@ -478,7 +480,8 @@ constexpr ModelFamily kFamilies[] = {
      .activation = {.whatever = "situ",
                     .beta = orElse("mlp_gate_softcap", 4.0),
                     .linearBeta = orElse("mlp_up_softcap", 25.0)}},
-    // Keys that the class lacks are those of the published checkpoints.
+    // Defaults of keys that the class lacks are those of the published
+    // checkpoints.
     {.architectures = "InklingForCausalLM InklingForConditionalGeneration",
      .modelTypes = "inkling_mm_model inkling_text",
      .source = "InklingTextConfig",
@@ -516,7 +519,7 @@ constexpr ModelFamily kFamilies[] = {
      .fixed = {mustBeFalse("norm_topk_prob",
                            "no routing method divides sigmoids of logits "
                            "that a bias has chosen by their sum")}},
-    // Projections to the experts' width and back are the caller's.
+    // The caller projects to the experts' width and back.
     {.architectures = "MuseSparkForConditionalGeneration",
      .modelTypes = "muse_spark muse_spark_text",
      .source = "MuseSparkTextConfig",
@@ -532,7 +535,7 @@ constexpr ModelFamily kFamilies[] = {
      .latent = orElse("moe_hidden_size", 4096),
      .postExpertNorm = orElse("post_norm_eps", 1e-8),
      .irrelevant = "qk_scale_factor"},
-    // Routed experts have SiLU, shared ones hidden_act.
+    // Routed experts use SiLU, shared experts hidden_act.
     {.architectures = "AriaForConditionalGeneration AriaTextForCausalLM",
      .modelTypes = "aria aria_text",
      .source = "AriaTextConfig",
@@ -555,11 +558,11 @@ constexpr WordList kIrrelevantKeys =
     "gated_norm_rank attention_value_scale kda_safe_gate "
     "projector_hidden_act residual_gate_temperature log_scaling_alpha "
     "log_scaling_n_floor loop_gate_rank "
-    // Training and running.
+    // Training and execution.
     "output_router_logits router_aux_loss_coef router_z_loss_coef "
     "router_jitter_noise input_jitter_noise aux_loss_alpha seq_aux "
     "moe_aux_loss_coef mtp_loss_scaling_factor ep_size quantization_config "
-    // How many tokens constant experts are means of.
+    // The number of tokens over which constant experts were averaged.
     "approximate_expert_init_tokens";
 
 } // namespace

@@ -1,20 +1,20 @@
-//===- Families.h - how families of models write their config ---*- C++ -*-===//
+//===- Families.h - config keys of model families ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A family of models is a row: under which keys its config.json says sizes,
-// routing, activation and shared experts, what holds where a key is absent,
-// and what no key says because all models of the family do it alike.
-// HuggingFace.cpp reads any config by its row.
+// A family of models is a row with the config.json keys of its sizes, routing,
+// activation and shared experts, the value of each absent key, and the
+// properties that no key specifies because all models of the family share them.
+// HuggingFace.cpp reads any config according to its row.
 //
 // Defaults are those of the configuration classes that a row names as its
-// source, as of Transformers 5.24; test/import/DefaultsTest.cpp compares each.
-// Classes that differ in one stand in rows of their own. What a row says
-// without a key is what the modeling code does. Of models without such a class
-// every key that could change the layer is required.
+// source, as of Transformers 5.24; test/import/DefaultsTest.cpp compares them.
+// Classes whose defaults differ have separate rows. Values without a key follow
+// the modeling code. For models without such a class, every key that could
+// change the layer is required.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,24 +30,25 @@
 
 namespace moec::compiler {
 
-/// A number that may be none; none is not 0.
+/// An optional number; nullopt is not 0.
 using Number = std::optional<double>;
 
-/// A key of a config, and the value that holds if the config lacks the key.
-/// There is no constructor that leaves the latter out.
+/// A key of a config and the value that applies if the config lacks the key.
+/// Every constructor requires that value.
 template <typename T> struct Key {
-  /// All of them names of this one thing; none: no config says it.
+  /// Alternative names of the key; empty: no config has such a key.
   WordList names;
-  /// The value if no name is there; none: a name must be there.
+  /// The value if no name is present; nullopt: the key is required.
   std::optional<T> absent;
-  /// The value in place of null; none: null is refused.
+  /// The value for a JSON null; nullopt: null is an error.
   std::optional<T> null;
-  /// The model does as `absent` says whatever the config says, so that another
-  /// value is refused.
+  /// The model always behaves as `absent` specifies, so any other value is an
+  /// error.
   bool isFixed = false;
 };
 
-/// The results of required(), orElse() and orNone(); each converts to any Key.
+/// The results of required(), orElse(), orNone() and only(). Each converts to
+/// any Key.
 struct RequiredKey {
   WordList names;
   template <typename T> constexpr operator Key<T>() const {
@@ -73,135 +74,145 @@ template <typename V> struct OnlyKey {
   }
 };
 
-/// A key that must be there.
+/// Returns a key that must be present.
 constexpr RequiredKey required(WordList names) { return {names}; }
 
-/// A key with the default of the configuration class; null is refused.
+/// Returns a key with the default of the configuration class; null is an error.
 template <typename V>
 constexpr DefaultedKey<V> orElse(WordList names, V value) {
   return {names, value, false};
 }
 
-/// The same where the class takes null for 0, false or none.
+/// Like orElse(), if the class interprets null as 0, false or none.
 template <typename V>
 constexpr DefaultedKey<V> orNone(WordList names, V value) {
   return {names, value, true};
 }
 
-/// A key that the configuration class does not have, or that the model does not
-/// read: the model does so.
+/// Returns a key that the configuration class does not have, or that the model
+/// does not read; the model always uses `value`.
 template <typename V> constexpr OnlyKey<V> only(WordList names, V value) {
   return {names, value};
 }
 
-/// No key says it, since it holds for all models of the family.
+/// Returns a value without a key, because it holds for all models of the
+/// family.
 template <typename T> constexpr Key<T> always(T value) {
   return {{}, value, value};
 }
 
 struct FamilyRouting {
-  /// A row of RoutingMethods.h that flags do not tell; "" for most: the method
-  /// follows from the flags below (moe-infer-routing).
+  /// A row of RoutingMethods.h that flags cannot determine. Usually "":
+  /// moe-infer-routing infers the method from the members below.
   std::string_view method = {};
-  /// The scoring function; of a true or false, sigmoid or softmax.
+  /// The scoring function. A Boolean value means sigmoid (true) or softmax
+  /// (false).
   Key<std::string_view> scoring = always<std::string_view>("softmax");
   Key<bool> renormalize = always(true);
-  /// The p of the norm that divides the weights (DBRX); 1 renormalizes.
+  /// The p of the p-norm that divides the weights (DBRX); 1 renormalizes.
   Key<Number> norm = always(Number());
-  /// Groups of experts, of which the best are kept.
+  /// Number of expert groups, and of the best groups that are kept.
   Key<int64_t> groups = always<int64_t>(0), topGroups = always<int64_t>(0);
-  /// DeepSeek's name for groups and bias together; "" for families without it.
+  /// DeepSeek's name for group selection and bias; "" for families without it.
   Key<std::string_view> topkMethod = always<std::string_view>("");
-  /// A correction bias of the selection.
+  /// A correction bias in the selection.
   Key<bool> bias = always(false);
   Key<Number> scale = always(Number());
-  bool scaleOnOutput = false; ///< it multiplies the sum, not the weights
+  bool scaleOnOutput = false; ///< the scale multiplies the sum, not the weights
   Key<bool> weightOnInput = always(false);
-  /// Each expert's weight has a factor, or all have one.
+  /// One factor for each expert's weight, or one for all experts.
   Key<bool> perExpertScale = always(false);
-  /// The cap of the logits. A number that is not above 0 means no cap.
+  /// The softcap of the logits; values that are not positive mean no softcap.
   Key<Number> softcap = always(Number());
-  /// A factor of the logits, and what the sum that divides the weights gets.
+  /// The factor of the logits, and the value added to the sum that divides the
+  /// weights.
   Key<Number> logitScale = always(Number()), epsilon = always(Number());
-  /// How many layers take their ids from a table by token id, where no list of
-  /// layer types says it.
+  /// The number of layers that read their expert ids from a table by token id,
+  /// if no list of layer types specifies them.
   Key<int64_t> hashLayers = always<int64_t>(0);
-  /// Identity experts behind the real ones.
+  /// The number of identity experts, whose ids follow those of the real
+  /// experts.
   Key<int64_t> zeroExperts = always<int64_t>(0);
-  /// Shared experts whose scores are in the sum that divides weights: the last
-  /// experts of the layer, which every token takes.
+  /// The number of shared experts whose scores are part of the sum that divides
+  /// the weights. They are the last experts of the layer, and every token
+  /// selects them.
   Key<int64_t> sinks = always<int64_t>(0);
-  /// The model computes the router's logits in f32, whatever type it has.
+  /// The model computes router logits in f32, regardless of its dtype.
   Key<bool> f32Logits = always(false);
 };
 
 struct FamilyActivation {
   Key<std::string_view> function = orElse("hidden_act", "silu");
-  /// The family's value, whatever the key says; the key is then ignored.
+  /// The value for all models of the family; the key is then ignored.
   std::string_view whatever = {};
   bool gated = true;
   Key<Number> alpha = always(Number()), beta = always(Number());
   Key<Number> linearBeta = always(Number()), limit = always(Number());
-  /// A limit for each layer, 0 for none, the function of those that have one,
-  /// and the limits of the shared experts, which must be the same.
+  /// `limitsKey`: a list with the limit of each layer, 0 for none. `limited`:
+  /// the function of layers with a limit. `sharedLimitsKey`: the limits of
+  /// shared experts, which must be the same.
   std::string_view limitsKey = {}, limited = {}, sharedLimitsKey = {};
-  /// The function of shared experts with a limit, if it is not `limited`.
+  /// The function of shared experts with a limit, if it differs from `limited`.
   std::string_view sharedLimited = {};
 };
 
-/// The width of shared experts that are as wide as the routed ones.
+/// The width of shared experts that have the width of the routed experts.
 inline constexpr int64_t kAsRouted = -1;
 
 struct FamilyShared {
   Key<int64_t> count = always<int64_t>(0);
-  /// The intermediate of each, or of all together.
+  /// The intermediate size of each shared expert, or of all together if
+  /// widthOfAll.
   Key<int64_t> width = always(kAsRouted);
   bool widthOfAll = false;
-  /// A gate multiplies what they give.
+  /// The output is multiplied by a gate.
   bool gate = false;
-  /// The routed experts' limit is not theirs.
+  /// The limit of the routed experts does not apply to shared experts.
   bool unlimited = false;
-  /// True would give them biases, which moec does not have.
+  /// If this key is true, shared experts have biases, which moec does not
+  /// support.
   std::string_view biasKey = "mlp_bias";
 };
 
-/// A key that says which layers have experts; the table of what each means is
-/// in SparseLayers.cpp.
+/// A key that determines which layers have experts. SparseLayers.cpp has the
+/// table with the meaning of each key.
 struct SparseKey {
   std::string_view key = {};
-  /// The value where the key is absent and no list says the type of each layer.
-  /// None: an absent key says nothing, or is an error where it is `needed`.
+  /// The value if the key is absent and no list specifies the type of each
+  /// layer. nullopt: an absent key is ignored, or is an error if it is
+  /// `needed`.
   std::optional<int64_t> absent = {};
   bool needed = false;
 };
 
-/// A key whose other values would make a layer that moec does not know.
+/// A key that may only have certain values; with others, moec does not support
+/// the layer.
 struct FixedKey {
   std::string_view key = {};
-  /// The class's value where the key is absent, as JSON text; it is accepted.
+  /// The class's default as JSON text, which is accepted.
   std::string_view absent = {};
-  std::string_view accepted = {};  ///< as messages say it
-  std::string_view otherwise = {}; ///< what another value would mean
+  std::string_view accepted = {};  ///< accepted values, for messages
+  std::string_view otherwise = {}; ///< the effect of other values, for messages
   std::optional<bool> flag = {};
-  Number least = {}, most = {}; ///< of a number
+  Number least = {}, most = {}; ///< bounds of an accepted number
   std::string_view word = {};
 };
 
 struct ModelFamily {
-  WordList architectures = {}; ///< as "architectures" has them
-  WordList modelTypes = {};    ///< as "model_type" has them
-  /// Whose defaults these are: configuration classes of Transformers, or where
-  /// it has none the code that reads the config.
+  WordList architectures = {}; ///< values of "architectures"
+  WordList modelTypes = {};    ///< values of "model_type"
+  /// The source of the defaults: configuration classes of Transformers, or the
+  /// code that reads the config if Transformers has no class.
   std::string_view source = {};
-  /// The object that holds the keys, where a config has it; a key that is not
-  /// there is looked for outside of it. Of an object in another "outer.inner".
+  /// The object that contains the keys, if the config has it. Keys that it
+  /// lacks are looked up outside. A nested object is written "outer.inner".
   std::string_view part = {};
   /// Model types that the part may have in addition to `modelTypes`.
   WordList partTypes = {};
-  /// Other families' model types that a config with these architectures may
+  /// Model types of other families that a config with these architectures may
   /// have.
   WordList otherTypes = {};
-  /// Sizes that a config lacks are those of ClassSizes, where it has the class.
+  /// Sizes that a config lacks are those of ClassSizes, if it has the class.
   Key<int64_t> layers = required("num_hidden_layers");
   Key<int64_t> hidden = required("hidden_size");
   Key<int64_t> experts = required("num_experts");
@@ -213,27 +224,29 @@ struct ModelFamily {
   FamilyActivation activation = {};
   FamilyShared shared = {};
   SparseKey sparse[4] = {};
-  /// The width of the experts where it is not the model's; 0: the model's.
+  /// The width of the experts' input and output if it is not the hidden size;
+  /// 0: the hidden size.
   Key<int64_t> latent = always<int64_t>(0);
-  /// The epsilon of the norm of each expert's output, if it has a norm.
+  /// The epsilon of the norm of each expert's output, if there is one.
   Key<Number> postExpertNorm = always(Number());
-  /// The element type of the experts' weights where it is not what
-  /// quantization_config says (DeepSeek-V4).
+  /// The key with the element type of the experts' weights, if it can differ
+  /// from quantization_config (DeepSeek-V4).
   std::string_view expertTypeKey = {};
   bool hasBias = false;
-  /// Rows of gate and up alternate.
+  /// Gate and up rows alternate.
   bool interleaved = false;
   FixedKey fixed[5] = {};
-  /// Keys that look as if they could change the layer (kSuspicious in
-  /// HuggingFace.cpp) and do not, in this family.
+  /// Keys that look as if they could change the layer (isSuspicious() in
+  /// FindFamily.cpp), but do not in this family.
   WordList irrelevant = {};
 };
 
 //===----------------------------------------------------------------------===//
-// What rows of several families share
+// Values that rows of several families share
 //===----------------------------------------------------------------------===//
 
-/// DeepSeek-V3's routing under its keys, of which a class has other defaults.
+/// Returns DeepSeek-V3's routing with its keys; the parameters are the defaults
+/// of a class.
 constexpr FamilyRouting noaux(double scale, int64_t groups, int64_t topGroups,
                               bool renormalize = true) {
   return {.scoring = only("scoring_func", "sigmoid"),
@@ -282,26 +295,28 @@ inline constexpr FixedKey kNoWeightedSharedExpert =
 // The tables
 //===----------------------------------------------------------------------===//
 
-/// The sizes that configuration classes of Transformers have by default; 0: the
-/// class has none.
+/// The default sizes of the configuration classes of Transformers; 0: no
+/// default.
 struct ClassSizes {
   WordList modelTypes = {};
   int64_t layers = 0, hidden = 0, experts = 0, topK = 0, intermediate = 0;
 };
 
-/// Null where no class with experts has the model type.
+/// Returns the sizes for a model type, or null if no class with experts has it.
 const ClassSizes *findClassSizes(std::string_view modelType);
 
-/// Families whose router is DeepSeek's (DeepseekFamilies.cpp).
+/// Returns the families with DeepSeek's router (DeepseekFamilies.cpp).
 std::span<const ModelFamily> deepseekFamilies();
 
-/// Families that Transformers has no class for (EngineFamilies.cpp).
+/// Returns the families for which Transformers has no class
+/// (EngineFamilies.cpp).
 std::span<const ModelFamily> engineFamilies();
 
-/// All families.
+/// Returns all families.
 std::span<const ModelFamily> modelFamilies();
 
-/// Keys that look so and never do: of attention, of training, of other parts.
+/// Returns true for keys that look suspicious but never change the layer: keys
+/// of attention, of training and of other parts.
 bool isIrrelevantKey(std::string_view key);
 
 } // namespace moec::compiler

@@ -29,7 +29,7 @@ constexpr std::string_view kDescribeDirectly =
     "\"hidden_size\": ..., \"intermediate_size\": ..., \"in_dtype\": ...}, see "
     "docs/reference/layer-json.md)";
 
-/// Every word of one column of the table, sorted.
+/// Returns all names in one column of the table, sorted.
 std::vector<std::string_view> namesOf(WordList ModelFamily::*column) {
   std::vector<std::string_view> names;
   for (const ModelFamily &family : modelFamilies())
@@ -47,7 +47,8 @@ const ModelFamily *rowWith(WordList ModelFamily::*column,
   return nullptr;
 }
 
-/// Two families may have one architecture; then the model type tells.
+/// Returns the family of an architecture. If several families share the
+/// architecture, the model type decides.
 const ModelFamily *rowOfArchitecture(std::string_view name,
                                      std::string_view type) {
   for (const ModelFamily &family : modelFamilies())
@@ -56,7 +57,8 @@ const ModelFamily *rowOfArchitecture(std::string_view name,
   return rowWith(&ModelFamily::architectures, name);
 }
 
-/// Whether a key of the config, or of an object in it, has to do with experts.
+/// Returns true if a key of the config, or of an object in it, concerns
+/// experts.
 bool speaksOfExperts(const json &object, bool isOuter = true) {
   for (auto it = object.begin(); it != object.end(); ++it) {
     if (hasPartOf(it.key(), "expert moe") ||
@@ -66,12 +68,13 @@ bool speaksOfExperts(const json &object, bool isOuter = true) {
   return false;
 }
 
-/// "Qwen3Moe" of "Qwen3MoeForCausalLM".
+/// Returns the model's part of a name: "Qwen3Moe" for "Qwen3MoeForCausalLM".
 std::string_view stemOf(std::string_view name) {
   return name.substr(0, name.rfind("For"));
 }
 
-/// Why a name is none of the known ones, and what to do.
+/// Reports an unknown architecture or model type, with the nearest known name
+/// and a way to proceed.
 void refuseUnknownModel(JsonReader &config, std::string_view key,
                         const json &name, std::string_view kind,
                         WordList ModelFamily::*column) {
@@ -83,7 +86,8 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
   const std::vector<std::string_view> known = namesOf(column);
   const auto &word = name.get_ref<const std::string &>();
   std::string_view near = nearestOf(word, known);
-  // Names that end in "ForCausalLM" are near to each other.
+  // All names that end in "ForCausalLM" are similar, so their first parts are
+  // compared too.
   if (stemOf(near) != stemOf(word) &&
       nearestOf(stemOf(word), std::array{stemOf(near)}).empty())
     near = {};
@@ -96,7 +100,7 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
                 kDescribeDirectly);
 }
 
-/// The row that --as names.
+/// Finds the row that --as names.
 void findAsked(JsonReader &config, const std::string &name,
                FoundFamily &found) {
   found.model = name;
@@ -117,7 +121,8 @@ void findAsked(JsonReader &config, const std::string &name,
                   list));
 }
 
-/// The model types of the config and of its part name no other family.
+/// Checks that the model types of the config and of its part belong to no other
+/// family.
 void refuseOtherTypes(JsonReader &config, const ModelFamily &row,
                       std::string_view model) {
   const auto check = [&](JsonReader &reader, WordList more) {
@@ -196,10 +201,10 @@ FoundFamily compiler::findFamily(JsonReader &config,
   return found;
 }
 
-/// Parts of a key that make it one that may change the layer. "top_k" stands
-/// for top_?k: "topk" is looked for as well.
+/// Returns true if the name of a key suggests that it may change the layer.
+/// "top_k" also covers "top_?k"; "topk" is matched separately.
 static bool isSuspicious(std::string_view key) {
-  // The "act" in "factor" is no activation.
+  // Remove "factor", because its "act" does not mean activation.
   std::string other = lowerCase(key);
   for (size_t at; (at = other.find("factor")) != std::string::npos;)
     other.erase(at, std::string_view("factor").size());
@@ -218,7 +223,7 @@ void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
   config.nameStrayKeys();
   for (auto it = config.value().begin(); it != config.value().end(); ++it) {
     const std::string &key = it.key();
-    // null says that there is no such thing.
+    // null means that the feature is absent.
     if (it->is_null() || !isSuspicious(key) || config.wasAsked(key) ||
         isIrrelevantKey(key) || family.irrelevant.contains(key) ||
         isIgnored(key, options))
@@ -231,7 +236,7 @@ void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
   }
 }
 
-/// The keys of a value's objects, at every depth.
+/// Collects the keys of all objects in a value, at every depth.
 static void addKeys(const json &value, std::vector<std::string_view> &to) {
   for (auto it = value.begin(); it != value.end(); ++it) {
     if (value.is_object())

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// By its architecture, or where it names none by its model type. What a config
-// calls itself must not disagree with itself.
+// Finds the family by the config's architecture, or by its model type if it has
+// no architecture. Architecture and model type must not contradict each other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,28 +23,30 @@ namespace moec::compiler {
 
 struct FoundFamily {
   const ModelFamily *row = nullptr;
-  /// The architecture or model type as the config or --as says it.
+  /// The architecture or model type in the config or in --as.
   std::string model;
-  /// A name for a layer whose file has none.
+  /// A name for the layer if its file has none.
   std::string shortName;
 };
 
-/// The object at "outer.inner"; nothing where one of both is not there.
+/// Returns the object at "outer.inner", or nullopt if one of the two is absent.
 std::optional<JsonReader> objectAt(JsonReader &config, std::string_view path);
 
-/// Without a row there is an error in the reader.
+/// Returns the family, or reports an error to the reader if there is no row.
 FoundFamily findFamily(JsonReader &config, const ImportOptions &options);
 
-/// The user has declared the key to be without influence (--ignore-field).
+/// Returns true if the user declares that the key has no effect on the layer
+/// (--ignore-field).
 bool isIgnored(std::string_view key, const ImportOptions &options);
 
-/// Refuses keys that may change the layer and that were not read. A config has
-/// hundreds of keys that do not concern the experts: an unknown one is refused
-/// if its name says that it may. `model` is what the config calls itself.
+/// Reports keys that may change the layer and that were not read. A config has
+/// hundreds of keys that do not concern the experts; an unknown key is an error
+/// only if its name suggests that it could. `model` is the architecture or
+/// model type of the config.
 void refuseSuspicious(JsonReader &config, const ModelFamily &family,
                       std::string_view model, const ImportOptions &options);
 
-/// Refuses the names of --ignore-field that no object of the config has.
+/// Reports names in --ignore-field that no object of the config has.
 void refuseAbsentFields(const nlohmann::json &config,
                         const ImportOptions &options, JsonErrors &errors);
 

@@ -1,4 +1,4 @@
-//===- Formats.cpp - which kind of input a text is ------------------------===//
+//===- Formats.cpp - input formats ----------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,7 +16,7 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// No configuration of a model comes near this.
+/// Larger than any known model configuration.
 static constexpr size_t kMaxConfigBytes = size_t(16) << 20;
 
 bool moec::compiler::looksLikeJson(std::string_view text) {

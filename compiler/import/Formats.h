@@ -1,13 +1,13 @@
-//===- Formats.h - which kind of input a text is ----------------*- C++ -*-===//
+//===- Formats.h - input formats --------------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Tells the kinds of input apart by their content and reads those that are
-// JSON. No IR: this is the whole path of foreign bytes, and what the mutation
-// tests exercise.
+// Distinguishes the formats of inputs by their content and reads those that are
+// JSON. Independent of MLIR: this is the complete path of untrusted bytes, and
+// the mutation tests exercise it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,34 +25,35 @@
 
 namespace moec::compiler {
 
-/// Whether the text begins as JSON does: an object, an array or a string. No
-/// .mlir file does.
+/// Returns true if the text begins like JSON: with an object, an array or a
+/// string. No .mlir file does.
 bool looksLikeJson(std::string_view text);
 
-/// Reads a layer JSON or a Hugging Face config.json, told apart by their keys.
+/// Reads a layer JSON or a Hugging Face config.json; the keys distinguish them.
 Result<LayerDescription> readDescription(std::string_view text,
                                          std::string_view name,
                                          const ImportOptions &options);
 
-// The readers of both.
+// The readers of the two formats.
 
-/// Reads moec's own layer JSON (docs/reference/layer-json.md and its schema,
+/// Reads moec's layer JSON (docs/reference/layer-json.md; the schema is
 /// docs/reference/layer.schema.json), whose fields are named as in vLLM's
-/// FusedMoEConfig and its parts. `object` holds "moec_layer"; `name` is the
-/// file's, for messages.
+/// FusedMoEConfig and its parts. `object` contains "moec_layer"; `name` is the
+/// file's name, for messages.
 Result<LayerDescription> readLayerJson(const nlohmann::json &object,
                                        std::string_view name,
                                        const ImportOptions &options);
 
-/// Reads the config of any family of the table in Families.cpp. `object` holds
-/// "architectures" or "model_type". Keys that could change the layer and that
-/// have no reader are refused, not ignored.
+/// Reads the config of any family of the table in Families.cpp. `object`
+/// contains "architectures" or "model_type". Keys that could change the layer
+/// and that are not read are errors, not ignored.
 Result<LayerDescription> readHuggingFace(const nlohmann::json &object,
                                          std::string_view name,
                                          const ImportOptions &options);
 
-/// The layer JSON of a layer: read again it is the same, but for its origin.
-/// What a layer JSON does not say is refused.
+/// Writes the layer JSON of a layer. Reading it again yields the same layer,
+/// except for its origin. Properties that a layer JSON cannot express are
+/// errors.
 Result<std::string> writeLayerJson(LayerDescription layer);
 
 } // namespace moec::compiler

@@ -1,4 +1,4 @@
-//===- HuggingFace.cpp - config.json of a model ---------------------------===//
+//===- HuggingFace.cpp - reads a model's config.json ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -35,7 +35,7 @@ void ConfigReader::readLayers() {
 }
 
 void ConfigReader::readType(LayerDescription &layer) {
-  // Newer Transformers write "dtype", older ones "torch_dtype".
+  // Newer versions of Transformers write "dtype", older ones "torch_dtype".
   JsonReader &typed =
       part && (part->has("dtype") || part->has("torch_dtype")) ? *part : outer;
   const bool both = typed.has("dtype") && typed.has("torch_dtype");
@@ -53,7 +53,7 @@ void ConfigReader::readType(LayerDescription &layer) {
   }
 }
 
-/// The layer as lists of modules name it.
+/// Returns the properties of the layer that occur in module names.
 LayerModules ConfigReader::modules() {
   const Place place = find(family.experts.names);
   const auto experts = place.value
@@ -63,7 +63,8 @@ LayerModules ConfigReader::modules() {
           family.activation.gated};
 }
 
-/// compressed-tensors wrote compression_config before quantization_config.
+/// Finds the quantization config. Older versions of compressed-tensors wrote
+/// compression_config instead of quantization_config.
 void ConfigReader::findQuantization() {
   constexpr std::string_view kOlder = "compression_config";
   const json *newer = of(quantKey).find(quantKey);
@@ -87,7 +88,8 @@ void ConfigReader::findQuantization() {
                       quantKey, kOlder);
 }
 
-/// A named scheme says what integers mean; the config, how words hold them.
+/// Reads the stored layout if --scheme names the scheme: the scheme defines the
+/// integers, and the config defines their packing.
 void ConfigReader::readStoredWords(LayerDescription &layer) {
   const std::string_view scheme = *options.scheme;
   const bool isOfWords = scheme.starts_with("int4_") ||
@@ -152,10 +154,10 @@ void ConfigReader::readScheme(LayerDescription &layer) {
 }
 
 void ConfigReader::readActivation(ActivationDescription &activation) {
-  // Transformers' ACT2FN: "gelu" is exact, the others approximate by tanh
-  // with the same formula.
+  // In Transformers' ACT2FN, "gelu" is exact; the others use the same tanh
+  // approximation.
   struct Name {
-    std::string_view theirs, gated, notGated; ///< "": there is none
+    std::string_view theirs, gated, notGated; ///< "": not available
   };
   static constexpr Name kNames[] = {
       {"silu", "silu", "silu_no_mul"},
@@ -198,7 +200,8 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
   }
 }
 
-/// The limit of a list with one for each layer, in which 0 is none.
+/// Reads the limit of this layer from a list with one entry per layer, in which
+/// 0 means no limit.
 Number ConfigReader::readLimit(std::string_view key) {
   const Number limit = get(Key<Number>(orNone(WordList(key), Number())));
   return limit && *limit > 0 ? limit : std::nullopt;
@@ -284,7 +287,8 @@ void ConfigReader::refuseOtherValues(const FixedKey &fixed) {
     expected(place, fmt::format("{} ({})", fixed.accepted, fixed.otherwise));
 }
 
-/// A key that moec reads has an influence on the layer.
+/// Reports --ignore-field for keys that moec reads, because they have an effect
+/// on the layer.
 void ConfigReader::refuseReadFields() {
   for (const std::string &field : options.ignoreFields) {
     const auto said =
@@ -307,7 +311,7 @@ void ConfigReader::refuseReadFields() {
   }
 }
 
-/// The experts' width, whose name may depend on another key.
+/// Returns the key of the experts' width, whose name may depend on another key.
 Key<int64_t> ConfigReader::intermediateKey() {
   const std::string_view key = family.denseIntermediateKey;
   if (key.empty())
@@ -322,7 +326,9 @@ void ConfigReader::read(LayerDescription &layer) {
   origin.model = model;
   findQuantization();
   readType(layer);
-  // Lists of modules name layers. An origin has the scheme before the layers.
+  // Module lists need the layer names, so the layers are read first. The origin
+  // lists the scheme's entries before those of the layers, so they are rotated
+  // afterwards.
   const auto read = origin.read.size(), assumed = origin.assumed.size();
   readLayers();
   const auto readBy = origin.read.size(), assumedBy = origin.assumed.size();
@@ -340,7 +346,8 @@ void ConfigReader::read(LayerDescription &layer) {
                         chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
   layer.experts = getSize(family.experts, sizes.experts, kMaxDescribedExperts);
-  // Nothing is compared with a wrong number of experts.
+  // With an invalid number of experts, later checks must not compare against
+  // it.
   if (outer.errors().count != before)
     layer.experts = kMaxDescribedExperts;
   layer.topK = getSize(family.topK, sizes.topK, layer.experts);

@@ -1,4 +1,4 @@
-//===- Import.cpp - foreign configurations into moe.layer -----------------===//
+//===- Import.cpp - inputs as moe.layer -----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -29,7 +29,8 @@ using namespace moec::compiler;
 
 namespace {
 
-/// Options that describe a layer contradict a text that describes it fully.
+/// Reports options that describe a layer, because a .mlir input already
+/// describes it completely.
 Result<void> refuseLayerOptions(std::string_view name,
                                 const ImportOptions &options) {
   std::string_view given;
@@ -46,7 +47,7 @@ Result<void> refuseLayerOptions(std::string_view name,
       given);
 }
 
-/// Describes a text that is neither JSON nor IR.
+/// Returns a description of a text that is neither JSON nor IR.
 std::string_view kindOf(std::string_view text) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     return "a text in UTF-16; save it as UTF-8";
@@ -69,7 +70,7 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
     return refused("{}: expected a config.json, a layer JSON or a .mlir file, "
                    "got an empty text",
                    name);
-  // MLIR's message about a text of another kind does not help.
+  // MLIR's message for a text of another format would not help.
   if (!looksLikeIr(text))
     return refused("{}: expected JSON (a config.json or a layer JSON) or a "
                    ".mlir file with a moe.layer, got {}{}",
@@ -119,7 +120,8 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
   return buildLayer(layer, name, context);
 }
 
-/// Returns the file that holds the input: a model's folder has its config.json.
+/// Returns the path of the file with the input: for a model's folder, its
+/// config.json.
 static Result<std::string> fileOf(const std::string &given) {
   if (!llvm::sys::fs::is_directory(given))
     return given;

@@ -1,13 +1,13 @@
-//===- ImportOptions.h - what the user adds to an input ---------*- C++ -*-===//
+//===- ImportOptions.h - options that change the layer ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The options of `moec compile` that say something about the layer itself, as
-// opposed to how it is compiled (those are compiler::CompileOptions). What is
-// given here wins over what the input says. No IR in this header.
+// The options of `moec compile` that describe the layer itself, in contrast to
+// the options of its compilation (compiler::CompileOptions). They override what
+// the input specifies. Independent of MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,20 +21,21 @@
 
 namespace moec::compiler {
 
-/// An absent option leaves the choice to the input.
+/// The options. For an absent option, the input decides.
 struct ImportOptions {
   std::optional<std::string> scheme, dtype, logitsDtype, weightsDtype;
   std::optional<std::string> accumulate, placement, allToAll, part, as;
   std::optional<int64_t> tp, pcp, dp, sp, rank, layer;
   bool ep = false, allRanks = false, noSharedExperts = false;
   std::vector<std::string> ignoreFields;
-  /// Refuses noSharedExperts of a config without shared experts. A library's
-  /// caller may give it for each layer of a model.
+  /// noSharedExperts is an error if the config has no shared experts. Library
+  /// callers may pass noSharedExperts for every layer of a model, so they leave
+  /// this false.
   bool needsSharedExperts = false;
 };
 
-/// Calls `see` with the name, the member and the help of each option. The name
-/// is the command line's; the C ABI writes '_' for '-'.
+/// Calls `see` with the name, the member and the help text of each option. The
+/// name is that of the command line; the C ABI replaces '-' by '_'.
 template <typename Options, typename See>
 void forEachImportOption(Options &options, See see) {
   see("scheme", options.scheme, "quantization scheme (moec list schemes)");

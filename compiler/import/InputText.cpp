@@ -1,12 +1,12 @@
-//===- InputText.cpp - what the parser of IR may be given -----------------===//
+//===- InputText.cpp - limits of IR text ----------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads the words of MLIR's grammar and nothing of what they mean. Where a text
-// is malformed more is counted than is there, never less.
+// Scans the tokens of MLIR's grammar without interpreting them. In malformed
+// text it may count too much, but never too little.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +50,7 @@ Result<std::string> compiler::readInput(const std::string &path) {
                      : ""};
   };
   const bool isStandard = path == "-";
-  // A FIFO would keep the open waiting for a writer.
+  // O_NONBLOCK: opening a FIFO would otherwise wait for a writer.
   const int file =
       isStandard ? STDIN_FILENO
                  : ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -109,7 +109,7 @@ public:
 private:
   struct Bracket {
     char closer;
-    bool hasBlock; ///< a label stands in it
+    bool hasBlock; ///< it contains a block label
   };
 
   char at(size_t offset = 0) const {
@@ -123,9 +123,10 @@ private:
   std::optional<Error> word(char first);
   std::optional<Error> label();
   void skipString();
-  /// A word; `dashes`: it may hold '-', as one behind # may.
+  /// Skips and returns a word. If `dashes`, it may contain '-', like a word
+  /// after '#'.
   std::string_view skipWord(bool dashes);
-  /// Behind a string: whether operands follow, as of a generic operation.
+  /// Returns true if operands follow a string, as in a generic operation.
   bool isCalled() const;
 
   const std::string_view text, name;
@@ -169,7 +170,7 @@ void Scanner::skipString() {
 
 std::string_view Scanner::skipWord(bool dashes) {
   const size_t first = next;
-  // Digits that begin a name are all of it.
+  // If a name begins with digits, it consists only of digits.
   if (isDigit(at()))
     while (isDigit(at()))
       ++next;
@@ -267,7 +268,7 @@ bool compiler::looksLikeIr(std::string_view text) {
       break;
     text.remove_prefix(std::min(text.find('\n'), text.size()));
   }
-  if (text.starts_with("ML\xefR")) // bytecode, which checkIrText refuses
+  if (text.starts_with("ML\xefR")) // bytecode, which checkIrText() refuses
     return true;
   for (const std::string_view word :
        {"builtin.module", "moe.", "\"builtin.", "\"moe.", "{-#"})
@@ -275,7 +276,7 @@ bool compiler::looksLikeIr(std::string_view text) {
       return true;
   if (text.starts_with("module"))
     return text.size() == 6 || text.find_first_of(" \t\r\n@{") == 6;
-  // A heading of Markdown and the first line of a script have no '='.
+  // A Markdown heading or the first line of a script has no '='.
   const std::string_view sigils = "#!%";
   if (text.empty() || sigils.find(text.front()) == std::string_view::npos)
     return false;

@@ -1,12 +1,13 @@
-//===- InputText.h - what the parser of IR may be given ---------*- C++ -*-===//
+//===- InputText.h - limits of IR text --------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// MLIR's parser recurses, keeps what failed in use, and has no bound. What it
-// is given is bounded here first, so that no text ends the process.
+// MLIR's parser is recursive, uses memory after freeing it on some errors, and
+// has no limits. These functions check the text first, so that no input crashes
+// the process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,24 +25,24 @@ namespace moec::compiler {
 inline constexpr int64_t kMostInputBytes = int64_t(64) << 20;
 inline constexpr int64_t kMostIrBytes = int64_t(16) << 20;
 inline constexpr int64_t kMostIrLines = 200000;
-/// The deepest nesting of brackets of all kinds. moec prints 10 at most.
+/// The maximum nesting depth of all kinds of brackets. moec prints at most 10.
 inline constexpr int64_t kMostIrDepth = 64;
 
-/// The whole input; "-" is standard input. One that is larger, or never ends,
-/// is refused.
+/// Reads the whole input; "-" is standard input. An input that is too large or
+/// endless is an error.
 Result<std::string> readInput(const std::string &path);
 
-/// Checks that a text may be one that --emit printed: bounded, and in moec's
-/// own form. An alias may stand for another and so nest without a bracket;
-/// operations in MLIR's generic form and regions with several blocks are read
-/// by code that leaves freed memory in use where they are wrong.
+/// Checks that a text could have been printed by --emit: it is within the
+/// limits and in moec's own form. Aliases may refer to aliases and thereby nest
+/// without brackets. For invalid operations in MLIR's generic form and invalid
+/// regions with several blocks, MLIR's parser uses freed memory.
 Result<void> checkIrText(std::string_view text, std::string_view name);
 
-/// Whether the first word of a text, behind comments, is one that IR begins
-/// with: module, an operation of moec, a name or an attribute.
+/// Returns true if the first word after comments is one that IR can begin with:
+/// module, an operation of moec, a name or an attribute.
 bool looksLikeIr(std::string_view text);
 
-/// The bounds alone.
+/// Checks only the limits.
 Result<void> checkIrBounds(std::string_view text, std::string_view name);
 
 } // namespace moec::compiler

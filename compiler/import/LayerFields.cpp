@@ -1,4 +1,4 @@
-//===- LayerFields.cpp - the fields of a layer by their names -------------===//
+//===- LayerFields.cpp - fields of a layer by name ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -18,7 +18,7 @@ using L = LayerDescription;
 using R = RoutingDescription;
 using A = ActivationDescription;
 
-/// The member at the end of a path of members.
+/// Returns the member at the end of a path of members.
 template <auto... Path> static auto &at(L &layer) { return (layer.*....*Path); }
 
 static constexpr LayerField integer(std::string_view name,
@@ -41,7 +41,8 @@ static constexpr LayerField number(std::string_view name,
   return {.name = name, .slot = s};
 }
 
-/// Without `names` a float type.
+/// Returns a string field. Without `names`, it is a floating-point element
+/// type.
 static constexpr LayerField text(std::string_view name,
                                  LayerField::Slot<std::string> slot,
                                  std::vector<std::string_view> (*names)(),
@@ -55,19 +56,19 @@ static constexpr LayerField as(std::string_view member, LayerField field) {
   return field;
 }
 
-/// Gives a field a former name that a layer JSON may use.
+/// Adds a former name of the field that a layer JSON may use.
 static constexpr LayerField alias(std::string_view alias, LayerField field) {
   field.alias = alias;
   return field;
 }
 
-/// Marks a field that an inner object of the layer JSON has.
+/// Marks a field as part of an inner object of the layer JSON.
 static constexpr LayerField inner(LayerField field) {
   field.isInner = true;
   return field;
 }
 
-// In the order in which mistakes are looked for.
+// In the order in which errors are reported.
 static constexpr LayerField kFields[] = {
     integer("num_experts", at<&L::experts>, kMaxDescribedExperts, true),
     alias("experts_per_token",
@@ -175,7 +176,7 @@ std::string compiler::inWords(std::string_view message, const Words &words) {
     for (end = begin; isOfWord(end);)
       ++end;
     const std::string_view word = message.substr(begin, end - begin);
-    // A word without '_' may be an English one, unless it is quoted.
+    // A word without '_' may be an English word, unless it is quoted.
     const bool isName = word.find('_') != std::string_view::npos ||
                         (begin > 0 && message[begin - 1] == '\'' &&
                          message.substr(end).starts_with('\''));

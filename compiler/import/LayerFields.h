@@ -1,13 +1,13 @@
-//===- LayerFields.h - the fields of a layer by their names -----*- C++ -*-===//
+//===- LayerFields.h - fields of a layer by name ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The table has one row for each field of a LayerDescription. The field has the
+// The table has one row for each field of a LayerDescription. A field has the
 // same name in moe.layer, in a layer JSON and in the manifest. The reader of
-// layer JSONs and the builder of moe.layer use this table.
+// layer JSONs and the builder of moe.layer use the table.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,19 +22,19 @@
 
 namespace moec::compiler {
 
-/// In place of an upper bound: the experts of the layer.
+/// As `max`: the upper bound is the number of experts of the layer.
 inline constexpr int64_t kOfExperts = -1;
 
 struct LayerField {
   template <typename T> using Slot = T &(*)(LayerDescription &);
 
   std::string_view name; ///< The name in moe.layer and in a layer JSON.
-  /// The member of a description.
+  /// The member of a LayerDescription.
   std::variant<Slot<int64_t>, Slot<bool>, Slot<std::optional<double>>,
                Slot<std::string>>
       slot;
-  int64_t min = 0, max = 0; ///< of an integer
-  /// The words that a string may be; null: a float type.
+  int64_t min = 0, max = 0; ///< bounds of an integer
+  /// Returns the allowed values of a string; null: an element type.
   std::vector<std::string_view> (*names)() = nullptr;
   bool isRequired = false; ///< True if a layer JSON must have the field.
   bool isInner = false; ///< True if an inner object of the layer JSON has it.
@@ -47,7 +47,8 @@ struct LayerField {
 
 std::span<const LayerField> layerFields();
 
-/// The layer JSON's words, those of its inner objects too.
+/// Returns the names that a layer JSON uses, including those of its inner
+/// objects.
 Words wordsOfLayerJson();
 
 } // namespace moec::compiler

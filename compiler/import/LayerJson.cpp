@@ -1,4 +1,4 @@
-//===- LayerJson.cpp - the versioned description of one layer -------------===//
+//===- LayerJson.cpp - reads moec's layer JSON ----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -19,10 +19,10 @@ using nlohmann::json;
 
 namespace {
 
-/// The version that "moec_layer" must name.
+/// The version that "moec_layer" must have.
 constexpr int kLayerJsonVersion = 1;
 
-/// A field that vLLM's objects have and this format has not, and why.
+/// A field of vLLM's objects that this format lacks, and the reason.
 struct ForeignField {
   std::string_view name;
   std::string_view reason;
@@ -66,7 +66,7 @@ void refuseForeign(JsonReader &reader, std::span<const ForeignField> fields) {
       reader.refuse(field.name, "no field of this format: {}", field.reason);
 }
 
-/// Keys of config.json files for fields of this format.
+/// Keys of config.json files that correspond to fields of this format.
 constexpr JsonReader::Synonym kSynonyms[] = {
     {"num_experts_per_tok", "top_k"},
     {"moe_intermediate_size", "intermediate_size"},
@@ -78,7 +78,8 @@ constexpr JsonReader::Synonym kSynonyms[] = {
     {"norm_topk_prob", "renormalize"},
 };
 
-/// Nothing is compared with a wrong number of experts, which is 0.
+/// Returns the upper bound for counts of experts. An invalid number of experts
+/// is 0, so that nothing is compared against it.
 int64_t mostExperts(const LayerDescription &layer) {
   return layer.experts ? layer.experts : kMaxDescribedExperts;
 }
@@ -95,7 +96,7 @@ std::string_view nameIn(JsonReader &reader, const LayerField &row) {
   return row.alias;
 }
 
-/// Reads one field of the table; a wrong integer gives 0.
+/// Reads one field of the table. An invalid integer becomes 0.
 void readField(JsonReader &reader, const LayerField &row,
                LayerDescription &layer) {
   const std::string_view key = nameIn(reader, row);
@@ -207,7 +208,8 @@ QuantDescription readQuant(JsonReader &layer, std::string_view inputType) {
   return quant;
 }
 
-/// vLLM's flag for what the names of activations say here.
+/// Reads vLLM's flag is_act_and_mul, which this format expresses by the name of
+/// the activation.
 void readActAndMul(JsonReader &reader, ActivationDescription &activation) {
   if (!reader.has("is_act_and_mul"))
     return;
@@ -246,10 +248,11 @@ void readActivation(JsonReader &reader, ActivationDescription &activation) {
                     "a number above 0, or no field for no limit");
 }
 
-/// With one expert a token, the sigmoid is either its weight, or is divided by
-/// itself, or multiplies the input. vLLM's get_routing_method_type has meant
-/// Llama4 by it (top_k == 1, whatever renormalize says), and SigmoidRenorm or
-/// Sigmoid, as renormalize says.
+/// Reports a sigmoid with one expert per token if it is ambiguous: the sigmoid
+/// may be the weight, may be divided by itself, or may multiply the input.
+/// Versions of vLLM's get_routing_method_type return Llama4 for top_k == 1
+/// regardless of renormalize, or SigmoidRenorm or Sigmoid depending on
+/// renormalize.
 void refuseUnclearSigmoid(JsonReader &layer, const RoutingDescription &routing,
                           int64_t topK) {
   if (routing.method == "auto" && routing.scoring == "sigmoid" && topK == 1 &&
@@ -299,7 +302,7 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
   if (groups > 0 && layer.experts % groups != 0)
     reader.expected("num_expert_group", "a divisor of num_experts = {}",
                     layer.experts);
-  // A method that takes experts from each group leaves none away.
+  // A method that selects experts from each group uses all groups.
   const bool takesAll = routing.method.starts_with("intern_s1");
   if (groups > 0 && !takesAll && asked == 0)
     reader.expected("topk_group", "an integer from 1 to num_expert_group = {}",
@@ -312,9 +315,10 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
   refuseUnclearSigmoid(reader, routing, layer.topK);
 }
 
-/// vLLM's own object (FusedMoEParallelConfig) holds flattened numbers: without
-/// use_ep its tp_size counts all ranks, and tp_rank is the flattened one. It
-/// has always all of its fields, ep_size too, which nobody else needs then.
+/// Converts flattened values. vLLM's object (FusedMoEParallelConfig) holds
+/// flattened values: without use_ep, its tp_size counts all ranks and tp_rank
+/// is the flattened rank. That object always has all of its fields, including
+/// ep_size, which is otherwise not needed.
 void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t outer = parallel.dp * parallel.pcp;
   if (outer == 1 || parallel.tp % outer != 0 || !reader.has("ep_size"))
@@ -322,7 +326,7 @@ void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t inner = parallel.tp / outer;
   if (parallel.tpRank / inner !=
       parallel.dpRank * parallel.pcp + parallel.pcpRank)
-    return; // no rank of the flattened ones
+    return; // not a rank of the flattened numbering
   bool isWhole = true;
   for (std::string_view key :
        {"tp_size", "tp_rank", "pcp_size", "pcp_rank", "dp_size", "dp_rank",
@@ -341,8 +345,9 @@ void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
   parallel.tpRank %= inner;
 }
 
-/// With use_ep the flattened ep_size counts all ranks and tp_size is 1. Both
-/// ways of saying it are taken, but never two that contradict each other.
+/// Reads the ranks of expert parallelism. With use_ep, vLLM's flattened ep_size
+/// counts all ranks and tp_size is 1. Both representations are accepted, but
+/// they must not contradict each other.
 void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t size = reader.integerOr("ep_size", 0, 1, kMaxDescribedRanks);
   const int64_t rank =
@@ -452,7 +457,8 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
   readRouting(reader, layer);
   layer.quant = readQuant(reader, layer.inputType);
   layer.parallel = readParallel(reader);
-  // A run may write its output over its input or not, as its caller likes.
+  // The caller decides at each run if the output overwrites the input, so this
+  // has no effect.
   (void)reader.booleanOr("disable_inplace", false);
   reader.refuseUnknown(kSynonyms);
 

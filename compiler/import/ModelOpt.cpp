@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// NVIDIA's ModelOpt: an algorithm for all modules, or with MIXED_PRECISION one
-// for each of a list.
+// NVIDIA's ModelOpt: one algorithm for all modules, or with MIXED_PRECISION a
+// list of modules with one algorithm each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,9 +26,9 @@ using nlohmann::json;
 namespace {
 
 struct Algorithm {
-  std::string_view name, scheme; ///< no scheme: weights alone, in fp8 blocks
+  std::string_view name, scheme; ///< no scheme: weight-only, with fp8 blocks
   int64_t groupSize = 0;
-  bool blocks = false; ///< of 128 x 128
+  bool blocks = false; ///< scales are per 128 x 128 block
 };
 
 constexpr Algorithm kAlgorithms[] = {
@@ -76,7 +76,7 @@ std::string upperCase(std::string text) {
   return text;
 }
 
-/// The algorithm of all modules, or of one entry of quantized_layers.
+/// Reads the algorithm of all modules, or of one entry of quantized_layers.
 void readAlgorithm(JsonReader &quant, bool mayBeMixed,
                    ExpertQuantization &result) {
   std::string word = upperCase(quant.textOr("quant_algo", ""));
@@ -127,7 +127,7 @@ void readAlgorithm(JsonReader &quant, bool mayBeMixed,
         DescriptorDescription(), scaledOperand("f8E4M3FN", 128, 128, "f32"));
 }
 
-/// The one entry that all routed experts of the layer have.
+/// Reads the one entry that applies to all routed experts of the layer.
 void readMixed(JsonReader &quant, const QuantizationContext &context,
                ExpertQuantization &result) {
   std::optional<JsonReader> layers = quant.object("quantized_layers");
@@ -177,7 +177,7 @@ void readMixed(JsonReader &quant, const QuantizationContext &context,
 void moec::compiler::readModelOpt(JsonReader &outer,
                                   const QuantizationContext &context,
                                   ExpertQuantization &result) {
-  // hf_quant_config.json has it one level deeper.
+  // hf_quant_config.json nests the fields one level deeper.
   std::optional<JsonReader> inner = outer.object("quantization");
   JsonReader &quant = inner ? *inner : outer;
   if (inner)
@@ -187,7 +187,7 @@ void moec::compiler::readModelOpt(JsonReader &outer,
   if (isMixed) {
     readMixed(quant, context, result);
   } else {
-    // The algorithm says what its groups say again, if it is one group.
+    // The groups only repeat the algorithm if there is one group.
     if (groups && groups->value().size() > 1)
       refuseScheme(quant, "config_groups", "expected one group, got {}",
                    groups->value().size());

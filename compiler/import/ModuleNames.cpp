@@ -1,12 +1,13 @@
-//===- ModuleNames.cpp - which experts names of modules mean --------------===//
+//===- ModuleNames.cpp - experts that module names select -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Names are read word by word. Patterns are compared with all names that the
-// experts of the layer may have: their common beginnings are read once.
+// Names are parsed word by word. Patterns are matched with all names that the
+// experts of the layer can have; common prefixes of these names are read only
+// once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,14 +34,14 @@ using Words = std::span<const std::string_view>;
 constexpr std::string_view kLayerWords[] = {"layers", "blocks", "h"};
 constexpr std::string_view kBlocks[] = {
     "mlp", "block_sparse_moe", "mixer", "feed_forward", "ffn", "moe"};
-/// Blocks whose parts may be those of all experts.
+/// Blocks whose parts may belong to all experts.
 constexpr std::string_view kExpertBlocks[] = {"block_sparse_moe", "moe"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_experts", "shared_expert",
                                         "shared_mlp", "share_expert"};
 constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
                                              "shared_experts_gate"};
-/// Words of other models next to the language model, and of draft layers.
+/// Words in names of draft layers, and of models other than the language model.
 constexpr std::string_view kOthers[] = {"vision", "visual", "audio", "mtp",
                                         "draft",  "eagle",  "nextn"};
 
@@ -100,7 +101,8 @@ std::vector<std::string_view> wordsOf(std::string_view name) {
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Takes the words up to the layer's number. False if another layer is named.
+/// Consumes the words up to and including the layer's index. Returns false if
+/// the name is of another layer.
 bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     const std::optional<int64_t> number = numberOf(words[i + 1]);
@@ -110,7 +112,7 @@ bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
     isOfLayer = true;
     return *number == layer.layer;
   }
-  // The words in front of all layers.
+  // The words that precede all layers.
   constexpr std::string_view kModels[] = {"model",       "language_model",
                                           "text_model",  "backbone",
                                           "transformer", "decoder"};
@@ -121,7 +123,7 @@ bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
   return true;
 }
 
-/// The words after "experts".
+/// Reads the words after "experts".
 void readExperts(Words words, ModuleMeaning &meaning) {
   std::optional<int64_t> expert;
   if (!words.empty() && words.front() == "mlp")
@@ -168,7 +170,7 @@ void readModuleName(std::string_view name, const LayerModules &layer,
     return;
   if (isOne(words.front(), kExperts))
     return readExperts(words.subspan(1), meaning);
-  // A part of all experts, or by itself a part of any module.
+  // Either a part of all experts, or on its own a part of any module.
   const std::optional<unsigned> parts = partsOf(words.front());
   const bool mayBePart =
       isOne(block, kExpertBlocks) || (block.empty() && !isOfLayer);
@@ -193,7 +195,7 @@ constexpr std::string_view kPrefixes[] = {"model.layers.",
                                           "transformer.blocks.",
                                           "layers."};
 
-/// Compares a pattern with the names of a layer's experts.
+/// Matches a pattern with the names of a layer's experts.
 class PatternNames {
 public:
   PatternNames(ModulePattern &pattern, const LayerModules &layer)
@@ -241,7 +243,8 @@ private:
     return !meaning.routed.none() || meaning.shared;
   }
 
-  /// Names that lead to one state end alike: each state is followed once.
+  /// Returns true if the state was not visited at this level. Names that lead
+  /// to one state have the same continuations, so each state is followed once.
   bool isNew(int level, State state) {
     return state != ModulePattern::kDead && seen.emplace(level, state).second;
   }
@@ -319,7 +322,8 @@ void readPattern(std::optional<ModulePattern> pattern, std::string_view entry,
   }
   PatternNames names(*pattern, layer);
   names.read(meaning);
-  // It names experts of this model, of whatever name, or those of others.
+  // The pattern must mean experts of other layers or models; otherwise it may
+  // mean this layer's experts under unknown names.
   if (meaning.routed.none() && !meaning.shared && has(entry, "experts"))
     meaning.understood = names.meansOthers();
   if (!pattern->isExact())

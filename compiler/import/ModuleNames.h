@@ -1,15 +1,15 @@
-//===- ModuleNames.h - which experts names of modules mean ------*- C++ -*-===//
+//===- ModuleNames.h - experts that module names select ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A quantization config names modules: those that stay as they are, or those
-// that are quantized in another way. An entry is an exact name, a run of its
-// words, a wildcard or one of Python's regular expressions. Here it is compared
-// with the names that the experts of one layer have in the models that moec
-// knows.
+// A quantization config names modules that are not quantized, or that are
+// quantized in another way. An entry is an exact name, a run of its
+// dot-separated words, a wildcard or a Python regular expression. This file
+// compares an entry with the names that one layer's experts have in the models
+// that moec supports.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,10 @@
 
 namespace moec::compiler {
 
-/// The layer that is compiled, as modules are named by it.
+/// The layer that is compiled, with the properties that occur in module names.
 struct LayerModules {
   int64_t layer = 0;
-  int64_t layers = 1; ///< of the model, without draft layers
+  int64_t layers = 1; ///< number of the model's layers, without draft layers
   int64_t experts = 1;
   bool gated = true;
 };
@@ -33,13 +33,14 @@ struct LayerModules {
 /// Parts of the routed experts of a layer.
 class ExpertParts {
 public:
-  /// Parts of an expert, as bits.
+  /// The parts of an expert, as bits.
   enum Part : uint8_t { Gate = 1, Up = 2, Down = 4, All = Gate | Up | Down };
 
   explicit ExpertParts(const LayerModules &layer)
       : ofExpert(size_t(layer.experts), 0), gated(layer.gated) {}
 
-  /// Without gates the first weight is called either.
+  /// Adds parts of an expert. Without a gate, the first weight may have the
+  /// name of gate or of up.
   void add(int64_t expert, unsigned parts) {
     if (!gated && (parts & (Gate | Up)))
       parts |= Gate | Up;
@@ -66,20 +67,20 @@ private:
   bool gated;
 };
 
-/// The meaning of an entry of a list of modules for one layer.
+/// The modules that an entry of a list selects in one layer.
 struct ModuleMeaning {
   explicit ModuleMeaning(const LayerModules &layer) : routed(layer) {}
 
   ExpertParts routed;
-  bool shared = false; ///< it means shared experts, or parts of them
-  /// False for an entry that may mean experts, and of which moec cannot tell
-  /// which: a regular expression that is not read, or unknown words.
+  bool shared = false; ///< the entry selects shared experts or parts of them
+  /// False if the entry may select experts, but moec cannot determine which: a
+  /// regular expression that is not supported, or unknown words.
   bool understood = true;
 };
 
-/// The meaning of a name, a run of its words ("mlp"), or a wildcard
-/// ("*.experts.*"). With "re:" in front, or if `isRegex`, it is a regular
-/// expression that begins with the name.
+/// Returns the modules that a name, a run of its words ("mlp") or a wildcard
+/// ("*.experts.*") selects. With the prefix "re:", or if `isRegex`, the entry
+/// is a regular expression that must match a prefix of the name.
 ModuleMeaning meaningOfModules(std::string_view entry,
                                const LayerModules &layer, bool isRegex = false);
 

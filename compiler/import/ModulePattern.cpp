@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Thompson's construction from right to left: a part is built with the node
+// Thompson's construction from right to left: each part is built with the node
 // that follows it.
 //
 //===----------------------------------------------------------------------===//
@@ -20,7 +20,7 @@ using namespace moec::compiler;
 
 namespace moec::compiler {
 
-/// Longer patterns, or ones with more nodes, are not read.
+/// Longer patterns, and patterns with more nodes, are rejected.
 static constexpr size_t kMaxPattern = 4096, kMaxNodes = 16384,
                         kMaxStates = 4096;
 static constexpr int kMaxDepth = 16, kMaxRepeats = 256;
@@ -36,12 +36,12 @@ public:
   std::optional<ModulePattern> readWildcard();
 
 private:
-  /// A part of the expression, from which nodes are built any number of times.
+  /// A part of the expression, from which nodes can be built several times.
   struct Part {
     enum Kind { Set, Sequence, Choice, Repeat, Begin, End } kind = Sequence;
     Characters set;
     std::vector<Part> parts;
-    int least = 1, most = 1; ///< most: -1 for any
+    int least = 1, most = 1; ///< repetitions; most: -1 for any number
   };
 
   Part readChoice(int depth);
@@ -91,7 +91,7 @@ private:
       set.set(size_t(c), is(c));
     return set;
   }
-  /// Returns the characters of '\d', '\w' and '\s', and nothing for other
+  /// Returns the characters of '\d', '\w' and '\s', or nullopt for other
   /// letters.
   static std::optional<Characters> classOf(char letter);
 
@@ -184,8 +184,9 @@ void PatternReader::readRepeats(Part &atom) {
   } else {
     return;
   }
-  // Lazy or possessive: the same names match, but for what a possessive run
-  // takes from the parts after it.
+  // Reject a second quantifier. Lazy quantifiers match the same names;
+  // possessive ones do not, because they take characters from the parts after
+  // them.
   if (peek() == '+' || peek() == '*' || peek() == '{') {
     failed = true;
     return;
@@ -251,7 +252,7 @@ PatternReader::Part PatternReader::readAtom(int depth) {
   switch (c) {
   case '(':
     if (take('?') && !take(':'))
-      return fail(); // it looks ahead or behind, or has a name
+      return fail(); // lookahead, lookbehind or a named group
     part = readChoice(depth + 1);
     return take(')') ? part : fail();
   case '[':
@@ -379,8 +380,8 @@ std::optional<ModulePattern> ModulePattern::wildcard(std::string_view text) {
   return PatternReader(text).readWildcard();
 }
 
-/// The state of all nodes that read next. Nodes at the end of the name lead
-/// nowhere but to acceptance.
+/// Returns the state with all nodes that read a character next. Nodes at the
+/// end of the name only lead to acceptance.
 ModulePattern::State ModulePattern::stateOf(const std::vector<int32_t> &from,
                                             bool atBegin) {
   std::vector<int32_t> reached, work = from, ends;
@@ -421,7 +422,7 @@ ModulePattern::State ModulePattern::stateOf(const std::vector<int32_t> &from,
   };
   visit(/*atEnd=*/false);
   if (!isAccepted && !ends.empty()) {
-    // Nodes that the name's end opens.
+    // Continue at the nodes that match the end of the name.
     std::fill(seen.begin(), seen.end(), false);
     work = ends;
     visit(/*atEnd=*/true);
@@ -457,7 +458,7 @@ ModulePattern::State ModulePattern::next(State state, char c) {
     if (nodes[size_t(node)].characters[byte])
       after.push_back(nodes[size_t(node)].first);
   const State made = after.empty() ? kDead : stateOf(after, false);
-  // stateOf may have moved the states.
+  // stateOf() may have reallocated the states.
   states[size_t(state)].next[byte] = made;
   return made;
 }

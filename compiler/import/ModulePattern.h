@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Wildcards and the regular expressions that quantization configs have, as an
-// automaton that reads names character by character. Its time is linear in the
-// names, whatever the pattern is. States are made when a name reaches them.
+// Wildcards and the regular expressions of quantization configs, as an
+// automaton that reads names character by character. The time is linear in the
+// length of the names for every pattern. States are created when a name first
+// reaches them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,35 +27,36 @@ namespace moec::compiler {
 
 class ModulePattern {
 public:
-  /// A state of a name that is read in part; kDead if no more of it can match.
+  /// The state after a prefix of a name; kDead if no continuation can match.
   using State = int32_t;
   static constexpr State kDead = -1;
 
-  /// Python's re.match: the expression begins with the name, and may end
-  /// before it. Nothing if it is no expression, is too large, or looks ahead or
-  /// behind.
+  /// Compiles a regular expression that matches like Python's re.match: a
+  /// prefix of the name. Returns nullopt if the expression is invalid, too
+  /// large, or uses lookahead or lookbehind.
   static std::optional<ModulePattern> regex(std::string_view text);
-  /// A run of whole words of the name. '*' stands for any characters, '?' for
-  /// one.
+  /// Compiles a wildcard that matches a run of whole words of the name. '*'
+  /// matches any characters, and '?' one character.
   static std::optional<ModulePattern> wildcard(std::string_view text);
 
   State begin() { return start; }
   State next(State state, char c);
   State next(State state, std::string_view text);
-  /// Returns true if a name that ends here matches.
+  /// Returns true if a name that ends in this state matches.
   bool accepts(State state) {
     if (byWords)
       state = next(state, '.');
     return state != kDead && states[size_t(state)].accepts;
   }
-  /// False once names needed more states than are kept.
+  /// Returns false once names have needed more states than are kept.
   bool isExact() const { return !overflow; }
   bool matches(std::string_view name) { return accepts(next(begin(), name)); }
 
 private:
   friend class PatternReader;
   using Characters = std::bitset<256>;
-  /// Reads a character of a set, goes on at one or two nodes, or ends the name.
+  /// A node of the NFA: reads a character of a set, continues at one or two
+  /// nodes, tests for the start or end of the name, or accepts.
   struct Node {
     enum Kind { Read, Split, AtBegin, AtEnd, Accept } kind = Split;
     Characters characters;

@@ -1,4 +1,4 @@
-//===- Quantization.cpp - quantization_config of a config.json ------------===//
+//===- Quantization.cpp - reads quantization_config -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Spellings and defaults are those of Transformers' classes (GPTQConfig,
-// AwqConfig, FineGrainedFP8Config, Mxfp4Config) and of ModelOpt. Where vLLM
-// reads an absent key in another way, the key is required.
+// AwqConfig, FineGrainedFP8Config, Mxfp4Config) and of ModelOpt. If vLLM
+// interprets an absent key differently, the key is required.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,10 +30,11 @@ using nlohmann::json;
 namespace {
 
 //===----------------------------------------------------------------------===//
-// Modules that are quantized in another way, or not
+// Modules that are not quantized, or in another way
 //===----------------------------------------------------------------------===//
 
-/// Entries of one list, or nothing after an error.
+/// Returns the entries of a list of modules, or null if it is absent or after
+/// an error.
 const json *listOfModules(JsonReader &quant, std::string_view key) {
   const json *list = quant.find(key);
   if (!list)
@@ -57,9 +58,9 @@ const json *listOfModules(JsonReader &quant, std::string_view key) {
   return list;
 }
 
-/// GPTQModel's rules for single modules: expressions, "-:" for those that stay
-/// as they are, "+:" or nothing for those with other numbers. Returns the
-/// config of the layer's experts if a rule changes it.
+/// Reads GPTQModel's rules for single modules. A rule is a regular expression;
+/// "-:" excludes modules from quantization, and "+:" or no prefix changes their
+/// parameters. Returns the config of the layer's experts if a rule changes it.
 std::optional<json> readDynamic(JsonReader &quant,
                                 const QuantizationContext &context,
                                 ExpertQuantization &result) {
@@ -94,7 +95,8 @@ std::optional<json> readDynamic(JsonReader &quant,
     json own = quant.value();
     if (changes.is_object())
       own.update(changes);
-    // The first rule that a name fits counts, and JSON has no order here.
+    // The first rule that matches a name applies, but the order is lost in
+    // JSON.
     const bool isFirst = !merged && !result.plain && !isKept;
     if (!isMinus && own == quant.value() && isFirst) {
       isKept = true;
@@ -114,7 +116,8 @@ std::optional<json> readDynamic(JsonReader &quant,
   return merged;
 }
 
-/// Optimum's list of what is quantized at all; absent is everything.
+/// Reads Optimum's list of quantized modules. If it is absent, all modules are
+/// quantized.
 void readQuantizedModules(JsonReader &quant, std::string_view key,
                           const QuantizationContext &context) {
   const json *lists = quant.find(key);
@@ -143,11 +146,11 @@ void readQuantizedModules(JsonReader &quant, std::string_view key,
 }
 
 //===----------------------------------------------------------------------===//
-// Keys that nobody read
+// Keys that no reader has read
 //===----------------------------------------------------------------------===//
 
-/// How a checkpoint was made, which tensors other than experts' it has, and
-/// how it is run elsewhere.
+/// Keys about the creation of the checkpoint, about tensors other than the
+/// experts', and about its execution by other software.
 constexpr WordList kIrrelevantQuantKeys =
     "quant_method lm_head meta version quantizer backend producer "
     "softmax_quant_spec quantization_status global_compression_ratio "
@@ -161,12 +164,12 @@ constexpr WordList kIrrelevantQuantKeys =
     "enable_minmax_tuning enable_norm_bias_tuning offload_to_disk "
     "offload_to_disk_path is_checkpoint_fp8_serialized use_optimized_inference";
 
-/// Lists of modules and rules for modules, which --ignore-field leaves out.
+/// Lists of modules and rules for modules, which --ignore-field can disable.
 constexpr WordList kModuleLists =
     "modules_to_not_convert ignored_layers ignore exclude_modules exclude "
     "dynamic modules_in_block_to_quantize inside_layer_modules";
 
-/// Parts of a key that make it one that may change what weights mean.
+/// Parts of key names that may change the meaning of weights.
 constexpr WordList kSuspicious =
     "bit group sym zero scal type format pack rotat transf hadamar dynamic "
     "over adapt lora spars outl expert moe block layer weigh act quant codebo "
@@ -231,7 +234,7 @@ void moec::compiler::refuseSuspicious(JsonReader &quant,
                                       const QuantizationContext &context) {
   quant.nameStrayKeys();
   for (const auto &[key, value] : quant.value().items()) {
-    // The format of a cache of keys and values does not matter here.
+    // The format of the KV cache does not matter here.
     if (!hasPartOf(key, kSuspicious) || key.starts_with("kv_cache") ||
         saysNothing(value) || quant.wasAsked(key) ||
         kIrrelevantQuantKeys.contains(key) || context.ignores(key))
@@ -249,7 +252,7 @@ namespace {
 // Formats
 //===----------------------------------------------------------------------===//
 
-/// FineGrainedFP8Config, and files of vLLM's Fp8Config.
+/// Reads FineGrainedFP8Config, and files of vLLM's Fp8Config.
 void readFp8(JsonReader &quant, ExpertQuantization &result) {
   readWord(quant, "fmt", "e4m3 float8_e4m3fn", "e4m3");
   expectNothing(quant, "dequantize", "false");
@@ -257,7 +260,8 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
                                  "dynamic") == "static";
   const bool powers =
       readWord(quant, "scale_fmt", "float ue8m0", "float") == "ue8m0";
-  // Transformers takes an absent one as 128 x 128, vLLM as one scale a weight.
+  // If it is absent, Transformers assumes 128 x 128 and vLLM one scale per
+  // weight.
   if (!quant.value().contains("weight_block_size"))
     quant.expected(
         "weight_block_size",
@@ -289,11 +293,11 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
       scaledOperand("f8E4M3FN", rows, columns, scale));
 }
 
-/// GPTQModel's and AutoGPTQ's, with the defaults of GPTQConfig.
+/// Reads configs of GPTQModel and AutoGPTQ, with the defaults of GPTQConfig.
 void readGptq(JsonReader &quant, const QuantizationContext &context,
               ExpertQuantization &result);
 
-/// The fields of a config, as a rule for the layer's experts changes them.
+/// Reads a config after a rule for the layer's experts has changed it.
 void readChangedGptq(JsonReader &quant, const json &changed,
                      const QuantizationContext &context,
                      ExpertQuantization &result) {
@@ -313,7 +317,7 @@ void readGptq(JsonReader &quant, const QuantizationContext &context,
               ExpertQuantization &result) {
   if (const std::optional<json> changed = readDynamic(quant, context, result))
     return readChangedGptq(quant, *changed, context, result);
-  // The stored form is named by a format, not by the bits.
+  // The format, not the number of bits, determines the stored layout.
   const std::string format = readWord(quant, "format", "gptq gptq_v2", "gptq");
   result.storedLayout =
       readWord(quant, "checkpoint_format", "gptq gptq_v2", format);
@@ -330,14 +334,15 @@ void readGptq(JsonReader &quant, const QuantizationContext &context,
   result.quant.groupSize = quant.integer("group_size", -1, kMaxBlock);
   if (result.quant.groupSize == 0)
     quant.expected("group_size", "-1 (all of K) or at least 1");
-  // GPTQConfig has false, AutoGPTQ true, and vLLM none. One group has no order.
+  // The default is false in GPTQConfig and true in AutoGPTQ; vLLM has none. A
+  // single group has no order.
   if (result.quant.groupSize != -1 && !quant.has("desc_act"))
     quant.expected("desc_act", "true or false");
   result.groupIndex =
       quant.booleanOr("desc_act", false) && result.quant.groupSize != -1;
   readQuantizedModules(quant, "modules_in_block_to_quantize", context);
   readQuantizedModules(quant, "inside_layer_modules", context);
-  // AutoRound, which writes this format, too.
+  // AutoRound also writes this format.
   if (quant.integerOr("act_bits", 16, 1, 64) < 16)
     quant.expected("act_bits", "16");
   result.quant.scheme = knownScheme(
@@ -345,7 +350,8 @@ void readGptq(JsonReader &quant, const QuantizationContext &context,
       fmt::format("int{}{}_w{}a16", bits, isSymmetric ? "" : "_zp", bits));
 }
 
-/// One of two keys for the same; AutoAWQ's own file has the second.
+/// Returns the key that the config has of two equivalent ones; AutoAWQ's own
+/// file uses the second.
 std::string_view keyOf(JsonReader &quant, std::string_view key,
                        std::string_view older) {
   if (quant.has(key) && quant.has(older))
@@ -353,7 +359,7 @@ std::string_view keyOf(JsonReader &quant, std::string_view key,
   return quant.has(older) ? older : key;
 }
 
-/// AutoAWQ's, with the defaults of AwqConfig.
+/// Reads configs of AutoAWQ, with the defaults of AwqConfig.
 void readAwq(JsonReader &quant, ExpertQuantization &result) {
   for (std::string_view key : {"version", "format", "checkpoint_format"})
     if (lowerCase(quant.textOr(key, "gemm")) != "gemm")
@@ -370,7 +376,7 @@ void readAwq(JsonReader &quant, ExpertQuantization &result) {
   result.quant.groupSize = quant.integerOr(sizeKey, 128, -1, kMaxBlock);
   if (result.quant.groupSize == 0)
     quant.expected(sizeKey, "-1 (all of K) or at least 1");
-  // Transformers writes GPTQConfig's keys, too; they say nothing here.
+  // Transformers also writes keys of GPTQConfig, which have no meaning here.
   (void)quant.find("sym");
   result.storedLayout = "awq";
   result.quant.scheme = knownScheme(
@@ -378,11 +384,11 @@ void readAwq(JsonReader &quant, ExpertQuantization &result) {
       quant.booleanOr("zero_point", true) ? "int4_zp_w4a16" : "int4_w4a16");
 }
 
-/// OCP's formats, whose quant_method is a scheme.
+/// Reads OCP microscaling formats, whose quant_method is the name of a scheme.
 void readMx(JsonReader &quant, std::string_view scheme,
             ExpertQuantization &result) {
   expectNothing(quant, "dequantize", "false");
-  // Transformers reads mxfp8 by FineGrainedFP8Config.
+  // Transformers reads mxfp8 with FineGrainedFP8Config.
   if (scheme == "mxfp8") {
     const auto block = readBlockShape(quant, "weight_block_size");
     if (block && *block != std::pair<int64_t, int64_t>(1, 32))
@@ -438,7 +444,7 @@ moec::compiler::readQuantization(JsonReader &quant,
 std::string moec::compiler::readExpertType(JsonReader &config,
                                            std::string_view key) {
   const std::string type = readWord(config, key, "fp4 fp8", "fp8");
-  // Powers of two as scales, both: of 32 along k, or of blocks.
+  // Both have power-of-two scales: per group of 32 along K, or per block.
   return knownScheme(config, key,
                      type == "fp4" ? "mxfp4_w4a16" : "fp8_block_ue8m0");
 }

@@ -1,4 +1,4 @@
-//===- QuantizationReaders.cpp - the parts that formats share -------------===//
+//===- QuantizationReaders.cpp - shared parts of the readers --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

@@ -1,13 +1,13 @@
-//===- QuantizationReaders.h - one for each format --------------*- C++ -*-===//
+//===- QuantizationReaders.h - readers of quantization formats --*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The readers of a quantization_config share these functions; two readers have
-// a file of their own. Defaults are those of the formats' own classes, which
-// the readers name.
+// Functions that the readers of a quantization_config share; two readers have
+// their own file. Defaults are those of each format's own classes, which the
+// readers name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,37 +21,39 @@
 
 namespace moec::compiler {
 
-/// The quantization of the experts' weights, as a config says it.
+/// The quantization of the experts' weights as the config specifies it.
 struct ExpertQuantization {
-  QuantDescription quant; ///< says nothing after an error
+  QuantDescription quant; ///< meaningless after an error
   /// A row of StoredLayouts.h.
   std::string storedLayout = "rows";
-  /// Rows of k are in groups that g_idx says.
+  /// g_idx specifies the groups of columns of K.
   bool groupIndex = false;
-  /// Shared experts are left as they are.
+  /// Shared experts are not quantized.
   bool sharedDiffer = false;
-  /// All experts of the layer are left as they are.
+  /// No expert of the layer is quantized.
   bool plain = false;
 };
 
-/// The layer that a config is read for.
+/// The layer for which a config is read.
 struct QuantizationContext {
   LayerModules layer;
-  /// Keys that the user declares to be without influence.
+  /// Keys that the user declares to have no effect.
   const std::vector<std::string> &ignored;
 
   bool ignores(std::string_view key) const;
 };
 
-/// Larger groups and blocks are no sizes of a layer.
+/// The largest scale group or block that is accepted.
 inline constexpr int64_t kMaxBlock = 1 << 20;
-/// Patterns of one list; each is compared with all names that experts have.
+/// The maximum number of patterns in a list; each is compared with all names of
+/// experts.
 inline constexpr size_t kMaxPatterns = 1024;
 
-/// "another scheme of the expert weights is named with --scheme= ...".
+/// Returns "another scheme of the expert weights is named with --scheme= ...".
 std::string orScheme();
 
-/// Refuses a key whose layer is compiled if its scheme is named.
+/// Reports a key that moec cannot read; the message says that --scheme can name
+/// the scheme.
 template <typename... Args>
 void refuseScheme(JsonReader &reader, std::string_view key,
                   fmt::format_string<Args...> text, Args &&...args) {
@@ -59,33 +61,37 @@ void refuseScheme(JsonReader &reader, std::string_view key,
                 orScheme());
 }
 
-/// The name of a scheme if it has a row; else an error at `key`.
+/// Returns the name of a scheme that has a row; otherwise reports an error at
+/// `key`.
 std::string knownScheme(JsonReader &reader, std::string_view key,
                         std::string_view scheme);
 
-/// Rows and columns of one scale; nullopt if the field is absent or wrong.
+/// Reads the rows and columns of one scale; returns nullopt if the field is
+/// absent or invalid.
 std::optional<std::pair<int64_t, int64_t>> readBlockShape(JsonReader &reader,
                                                           std::string_view key);
 
-/// An operand whose scales cover so many rows and columns, -1 for all.
+/// Returns an operand whose scales each cover `rows` rows and `columns`
+/// columns, -1 for all.
 DescriptorDescription scaledOperand(std::string_view element, int64_t rows,
                                     int64_t columns, std::string_view scale,
                                     bool isDynamic = false);
 
-/// Both matmuls alike: by the name of a scheme if there is one, else spelled
-/// out. An activation without an element type is what the layer's input is.
+/// Returns the quantization of both matmuls: the name of a scheme if one
+/// matches, else spelled out. Activations without an element type have the type
+/// of the layer's input.
 QuantDescription describeQuantization(DescriptorDescription activations,
                                       DescriptorDescription weights);
 
-/// Whether a value switches off what its key names.
+/// Returns true if a value switches off the feature of its key.
 bool saysNothing(const nlohmann::json &value);
 
-/// A key that may stand in the config, but only with the value that means
-/// nothing ("null", "false", ...).
+/// Checks that a key is absent or has a value that switches it off ("null",
+/// "false", ...).
 void expectNothing(JsonReader &reader, std::string_view key,
                    std::string_view otherwise);
 
-/// "if it names no experts of layer 3, pass --ignore-field=KEY".
+/// Returns "if it names no experts of layer 3, pass --ignore-field=KEY".
 std::string orIgnore(std::string_view key, const QuantizationContext &context);
 
 void readCompressedTensors(JsonReader &quant,
@@ -95,24 +101,26 @@ std::string readQuark(JsonReader &quant, const QuantizationContext &context);
 void readModelOpt(JsonReader &outer, const QuantizationContext &context,
                   ExpertQuantization &result);
 
-/// Modules that stay unquantized: any but the routed experts of the layer, or
-/// all of these. Reads a list at each of the keys.
+/// Reads lists of modules that stay unquantized, one list at each key. A list
+/// may contain any modules except the routed experts of the layer, or all of
+/// these.
 void readExceptions(JsonReader &quant, WordList keys,
                     const QuantizationContext &context,
                     ExpertQuantization &result);
-/// Refuses --ignore-field of keys that were read.
+/// Reports --ignore-field names of keys that were read.
 void refuseReadFields(JsonReader &quant, const QuantizationContext &context);
-/// Refuses keys that nobody has read and that may change what weights mean.
+/// Reports keys that no reader has read and that may change the meaning of the
+/// weights.
 void refuseSuspicious(JsonReader &quant, const QuantizationContext &context);
 
-/// Returns the experts' quantization by a "quantization_config": a scheme of
-/// the catalog, or four descriptors that no scheme has. A key that changes the
-/// numbers and that no reader knows is refused.
+/// Returns the experts' quantization that a "quantization_config" specifies: a
+/// scheme of the catalog, or four descriptors if no scheme matches. A key that
+/// changes the values and that no reader supports is an error.
 ExpertQuantization readQuantization(JsonReader &quant,
                                     const QuantizationContext &context);
 
-/// The scheme of "expert_dtype", the element type of experts that
-/// quantization_config does not speak of.
+/// Returns the scheme for "expert_dtype", the element type of experts that
+/// quantization_config does not cover.
 std::string readExpertType(JsonReader &config, std::string_view key);
 
 } // namespace moec::compiler

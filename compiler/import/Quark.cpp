@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// AMD's Quark: the specification of weights and of activations, for all
-// modules or for patterns of them.
+// AMD's Quark: the specification of weights and activations, for all modules or
+// for patterns of modules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,8 @@ using nlohmann::json;
 
 namespace {
 
-/// One row of what Quark says of weights and activations, as readQuarkSpec
-/// spells it.
+/// A combination of weights and activations as readQuarkSpec() spells them, and
+/// its scheme.
 struct QuarkRow {
   std::string_view weights, activations, scheme;
 };
@@ -54,9 +54,9 @@ constexpr QuarkRow kQuarkRows[] = {
      "fp4 per_group 16 dynamic, fp8_e4m3 per_tensor", "nvfp4"},
 };
 
-/// Quark's description of one tensor: the type, what shares a scale, the type
-/// of that where it is no float, then "dynamic" and "asymmetric" where they
-/// apply.
+/// Returns Quark's description of one tensor as text: the element type, the
+/// granularity of scales, the scale type if it is not floating-point, then
+/// "dynamic" and "asymmetric" if they apply.
 std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   std::string text = spec.text("dtype");
   const std::string shared =
@@ -73,17 +73,18 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   const bool isDynamic = spec.booleanOr("is_dynamic", false);
   if (isDynamic)
     text += " dynamic";
-  // Integers alone could have zero points. Quark's class has no default.
+  // Only integers can have zero points. Quark's class has no default.
   if (text.starts_with("int") && !spec.has("symmetric"))
     spec.expected("symmetric", "true or false for integers");
   if (text.starts_with("int") && !spec.booleanOr("symmetric", true))
     text += " asymmetric";
-  // Rows of weights have scales, and rows of activations, which are tokens.
+  // Scales are per row of weights, or per row of activations (per token).
   const int64_t axis = spec.integerOr("ch_axis", ofWeights ? 0 : -1, -1, 1);
   if (shared == "per_channel" && (ofWeights ? axis != 0 : axis == 0))
     spec.expected("ch_axis", ofWeights ? "0 with per_channel"
                                        : "1, -1 or null with per_channel");
-  // How powers of two follow from a maximum: of 8-bit elements ours is ceil.
+  // The rule for power-of-two scales: moec's default is ceil for 8-bit elements
+  // and even for others.
   const std::string_view ours = text.starts_with("fp8") ? "ceil" : "even";
   if (powers && isDynamic && spec.has("scale_calculation_mode") &&
       readWord(spec, "scale_calculation_mode", "even ceil floor", ours) != ours)
@@ -95,8 +96,8 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   return text;
 }
 
-/// Reads the description of weights or input_tensors; a list has the scales of
-/// scales behind them.
+/// Reads the description of weights or input_tensors. In a list, the
+/// second-level scales follow.
 std::string readQuarkTensor(JsonReader &config, std::string_view key) {
   const json *value = config.find(key);
   if (!value)
@@ -120,7 +121,7 @@ std::string readQuarkTensor(JsonReader &config, std::string_view key) {
   return text;
 }
 
-/// Algorithms that leave something to do at run time.
+/// Reports algorithms that require additional computation at run time.
 void refuseRotations(JsonReader &quant) {
   const json *list = quant.find("algo_config");
   if (!list || !list->is_array())
@@ -136,8 +137,8 @@ void refuseRotations(JsonReader &quant) {
   }
 }
 
-/// The one configuration of all experts: that of all modules, or what patterns
-/// say instead.
+/// Returns the one configuration of all experts: the one of all modules, or the
+/// one of the patterns that match.
 std::optional<JsonReader>
 quarkConfigOfExperts(JsonReader &quant, const QuantizationContext &context) {
   std::optional<JsonReader> result = quant.object("global_quant_config");
@@ -157,7 +158,8 @@ quarkConfigOfExperts(JsonReader &quant, const QuantizationContext &context) {
     std::optional<JsonReader> own = layers->object(pattern);
     if (!own)
       return std::nullopt;
-    // The first pattern that a name fits counts, and JSON has no order here.
+    // The first pattern that matches a name applies, but the order is lost in
+    // JSON.
     const bool differs = chosen && own->value() != chosen->value();
     covered.add(meaning.routed);
     if (differs || (!meaning.routed.all() && own->value() != result->value())) {
@@ -176,8 +178,8 @@ quarkConfigOfExperts(JsonReader &quant, const QuantizationContext &context) {
 
 std::string moec::compiler::readQuark(JsonReader &quant,
                                       const QuantizationContext &context) {
-  // A transform that folds into weights needs no word; a rotation of
-  // activations does.
+  // Transforms that are folded into weights are allowed; rotations of
+  // activations are not.
   expectNothing(quant, "layer_type_quant_config",
                 "none: modules are told apart by layer_quant_config");
   refuseRotations(quant);

@@ -1,4 +1,4 @@
-//===- SparseLayers.cpp - which layers of a model have experts ------------===//
+//===- SparseLayers.cpp - layers of a model with experts ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -21,20 +21,20 @@ using nlohmann::json;
 
 namespace {
 
-/// A key's value: why a layer has no experts ("" if it may have some), and the
-/// value as it concerns one layer.
+/// The value of a key as functions of the layer: the reason why a layer has no
+/// experts ("" if it may have them), and the value for that layer.
 struct Reading {
   std::function<std::string(int64_t layer)> whyDense;
   std::function<json(int64_t layer)> value;
 };
 
-/// A config, and what holds where it lacks a key.
+/// A config, and the defaults for keys that it lacks.
 struct SparseConfig {
   JsonReader &config;
   std::span<const SparseKey> keys;
   int64_t layers;
 
-  /// The integer of a key that is there or has a default.
+  /// Returns the integer of a key, which must be present or have a default.
   int64_t integer(std::string_view key, int64_t min, int64_t max) {
     const auto it = config.value().find(std::string(key));
     if (it != config.value().end())
@@ -49,13 +49,14 @@ struct SparseConfig {
   }
 };
 
-/// A key of a config, and what its value says.
+/// A key of a config, and the function that interprets its value.
 struct Rule {
   std::string_view key;
   Reading (*read)(SparseConfig &from, std::string_view key);
-  /// It says the type of each layer, so that no default holds beside it.
+  /// The key specifies the type of each layer, so no defaults apply to other
+  /// keys.
   bool decides = false;
-  /// Every family may have it.
+  /// Every family may have the key.
   bool isOfAll = false;
 };
 
@@ -63,7 +64,8 @@ std::function<json(int64_t)> same(json value) {
   return [value = std::move(value)](int64_t) { return value; };
 }
 
-/// A number `value` under `key` decides, and what `also` says.
+/// Returns the reading of a number `value` under `key`. `also` is added to the
+/// reason.
 Reading ofNumber(std::string_view key, int64_t value,
                  std::function<bool(int64_t)> isSparse,
                  const std::string &also = "") {
@@ -81,21 +83,22 @@ Reading firstAreDense(SparseConfig &from, std::string_view key) {
   return ofNumber(key, count, [=](int64_t layer) { return layer >= count; });
 }
 
-/// -1 means the last.
+/// Returns a reading in which layers up to the given one have experts; -1 means
+/// the last layer.
 Reading lastSparse(SparseConfig &from, std::string_view key) {
   const int64_t last = from.integer(key, -1, kMaxLayers);
   return ofNumber(key, last,
                   [=](int64_t layer) { return last < 0 || layer <= last; });
 }
 
-/// Layers n - 1, 2 n - 1, ... are sparse.
+/// Returns a reading in which layers n - 1, 2 n - 1, ... have experts.
 Reading everyNth(SparseConfig &from, std::string_view key) {
   const int64_t step = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
   return ofNumber(key, step,
                   [=](int64_t layer) { return (layer + 1) % step == 0; });
 }
 
-/// Layers offset, offset + period, ...
+/// Returns a reading in which layers offset, offset + period, ... have experts.
 Reading everyPeriod(SparseConfig &from, std::string_view key) {
   const int64_t period = std::max<int64_t>(from.integer(key, 1, kMaxLayers), 1);
   const int64_t offset = from.integer("expert_layer_offset", 0, kMaxLayers);
@@ -107,13 +110,14 @@ Reading everyPeriod(SparseConfig &from, std::string_view key) {
       fmt::format(" and expert_layer_offset {}", offset));
 }
 
-/// expert_layer_period reads it.
+/// Returns a reading without an effect: expert_layer_period also reads this
+/// key.
 Reading ofAnother(SparseConfig &from, std::string_view key) {
   return {[](int64_t) { return std::string(); },
           same(from.integer(key, 0, kMaxLayers))};
 }
 
-/// Layers of a list; by default the first ones.
+/// Returns the layers in a list, or by default the first ones.
 std::set<int64_t> readLayers(SparseConfig &from, std::string_view key) {
   if (!from.config.value().contains(std::string(key))) {
     std::set<int64_t> first;
@@ -126,7 +130,7 @@ std::set<int64_t> readLayers(SparseConfig &from, std::string_view key) {
   return {list.begin(), list.end()};
 }
 
-/// A list of layers as far as it concerns one.
+/// Returns the part of a list of layers that concerns one layer, as text.
 std::function<json(int64_t)> listed(const std::set<int64_t> &layers) {
   return [layers](int64_t layer) {
     return json(fmt::format("{} layers, {}this one", layers.size(),
@@ -158,7 +162,7 @@ Reading listedAreSparse(SparseConfig &from, std::string_view key) {
   return onlyThese(key, readLayers(from, key));
 }
 
-/// "3,4,5"; by default all but the first ones.
+/// Reads a list such as "3,4,5"; by default all layers except the first ones.
 Reading enumerated(SparseConfig &from, std::string_view key) {
   if (!from.config.has(key))
     return firstAreDense(from, key);
@@ -177,7 +181,7 @@ Reading enumerated(SparseConfig &from, std::string_view key) {
   return onlyThese(key, sparse);
 }
 
-/// A word for each layer.
+/// Reads a list with one word per layer.
 Reading typeOfEach(SparseConfig &from, std::string_view key) {
   const json *list = from.config.find(key);
   if (!list->is_array() || int64_t(list->size()) < from.layers ||
@@ -197,7 +201,7 @@ Reading typeOfEach(SparseConfig &from, std::string_view key) {
           [types](int64_t layer) { return json(types[layer]); }};
 }
 
-/// A letter for each layer, E for experts.
+/// Reads a string with one letter per layer, E for experts.
 Reading letters(SparseConfig &from, std::string_view key) {
   const std::string pattern = from.config.text(key);
   if (int64_t(pattern.size()) < from.layers) {
@@ -215,7 +219,8 @@ Reading letters(SparseConfig &from, std::string_view key) {
           }};
 }
 
-/// Layers 0, n, 2 n, ...; or a 0 or 1 for each.
+/// Reads a step n, with experts in layers 0, n, 2 n, ..., or a list with a 0 or
+/// 1 per layer.
 Reading frequency(SparseConfig &from, std::string_view key) {
   const json *value = from.config.find(key);
   if (!value || !value->is_array()) {
@@ -278,7 +283,7 @@ const SparseKey *rowOf(const Rule &rule, std::span<const SparseKey> keys) {
   return rule.isOfAll ? &kOfAll : nullptr;
 }
 
-/// A key that says something of a model, and what.
+/// A key that applies to a model, and its reading.
 struct Given {
   const Rule *rule;
   Reading reading;
@@ -295,7 +300,7 @@ std::vector<Given> readGiven(SparseConfig &from, LayerOrigin &origin) {
     const SparseKey *row = rowOf(rule, from.keys);
     if (!row)
       continue;
-    // null is none for a list, and no number.
+    // null means that there is no list; for a number it is an error.
     const bool isNumber = row->absent.has_value();
     const bool isThere =
         from.config.has(rule.key) ||

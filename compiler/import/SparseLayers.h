@@ -1,14 +1,15 @@
-//===- SparseLayers.h - which layers of a model have experts ----*- C++ -*-===//
+//===- SparseLayers.h - layers of a model with experts ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Models say it with keys of their own, but a key means the same in each that
-// has it. The table of keys is in SparseLayers.cpp; a family (Families.cpp)
-// names those that it has, with their defaults. A list with the type of each
-// layer stands for all defaults. A layer has experts unless a key says not.
+// Models specify this with various keys, but each key has the same meaning in
+// every model that uses it. SparseLayers.cpp has the table of keys; a family
+// (Families.cpp) names the keys that it uses and their defaults. A list with
+// the type of each layer replaces all defaults. A layer has experts unless a
+// key excludes it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,23 +28,24 @@ namespace moec::compiler {
 
 inline constexpr int64_t kMaxLayers = 1 << 16;
 
-/// The name in lists of layer types of a layer whose ids come from a table.
+/// The entry in lists of layer types for a layer whose expert ids come from a
+/// table.
 inline constexpr std::string_view kHashLayer = "hash_moe";
 
 struct SparseLayer {
   int64_t index = 0;
-  /// Its name in a list of layer types; "" without one.
+  /// The layer's entry in a list of layer types; "" without a list.
   std::string type;
 };
 
-/// The number of layers that lists with one entry for each layer say, where
-/// the family has such a list and no number beside it.
+/// Returns the number of layers according to lists with one entry per layer, if
+/// the family has such a list and no separate count.
 std::optional<int64_t> countListedLayers(JsonReader &config,
                                          std::span<const SparseKey> keys);
 
-/// The layer that is meant: the one asked for, which must have experts, or
-/// without one the first that has. Errors go to the reader; what was read and
-/// assumed to `origin`.
+/// Returns the layer to compile: the layer `asked`, which must have experts, or
+/// else the first layer with experts. Errors are added to the reader, and keys
+/// that were read or assumed to `origin`.
 SparseLayer findSparseLayer(JsonReader &config, std::span<const SparseKey> keys,
                             int64_t numLayers, std::optional<int64_t> asked,
                             LayerOrigin &origin);

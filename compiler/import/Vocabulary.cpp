@@ -1,4 +1,4 @@
-//===- Vocabulary.cpp - foreign words for ours ----------------------------===//
+//===- Vocabulary.cpp - names that importers share ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -29,7 +29,7 @@ bool isFloatType(std::string_view element) {
   return element == "bf16" || element == "f16" || element == "f32";
 }
 
-/// The one element type of a scheme that scales nothing; "" otherwise.
+/// Returns the element type of a scheme without scales; "" otherwise.
 std::string_view plainElement(const catalog::Scheme &scheme) {
   const catalog::SchemeDescriptor &x = scheme.activations, &w = scheme.weights;
   const bool isPlain =
@@ -76,7 +76,7 @@ Result<void> applyParallel(ParallelDescription &parallel,
   }
   if (options.allToAll)
     parallel.allToAll = *options.allToAll;
-  // A script may give a size of 1.
+  // A script may pass a size of 1, so that is not an error.
   const bool hasSizes = options.tp || options.pcp || options.dp;
   if (parallel.ranks() == 1 && !hasSizes) {
     const std::string_view useless = options.allRanks   ? "all-ranks"
@@ -167,14 +167,14 @@ std::string moec::compiler::readName(JsonReader &reader, std::string_view key,
       return name;
   }
   const std::string word = field->is_string() ? field->get<std::string>() : "";
-  // Names of papers and other programs.
+  // Names used in papers and by other programs.
   constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
       {"swiglu", "silu"}, {"geglu", "gelu"}};
   std::vector<std::string_view> meant = meantBy(word, names);
   for (const auto &[synonym, name] : kSynonyms)
     if (word == synonym && std::ranges::find(names, name) != names.end())
       meant = {name};
-  // A long list would hide what was meant.
+  // A long list would obscure the suggestion.
   constexpr size_t kMostShown = 8;
   if (meant.empty())
     reader.expected(key, listOf(names));
@@ -282,7 +282,7 @@ static Result<void> applyOptions(LayerDescription &layer,
                      *row.given);
   }
   if (options.scheme) {
-    // Words of a checkpoint have the groups that its config says.
+    // Packed weights of a checkpoint keep the group size of its config.
     const bool keepsGroups =
         !layer.origin.model.empty() && layer.storedLayout != "rows";
     const int64_t groupSize = keepsGroups ? layer.quant.groupSize : 0;
@@ -298,7 +298,8 @@ static Result<void> applyOptions(LayerDescription &layer,
     if (!row)
       return refused("--scheme={}: expected one of {}", *options.scheme,
                      catalog::names(catalog::kSchemes));
-    // The scheme alone says enough: activations are what it reads.
+    // The scheme determines the element type of activations if it is not
+    // quantized.
     if (std::string_view plain = plainElement(*row);
         !plain.empty() && !options.dtype)
       layer.inputType = plain;
@@ -314,7 +315,7 @@ static Result<void> applyOptions(LayerDescription &layer,
                    "accepted: --scheme=NAME with a scheme that does (`moec "
                    "list schemes`)",
                    *options.weightsDtype, layer.quant.scheme);
-  // Activations that are not quantized keep the type of x.
+  // Activations that are not quantized keep the element type of x.
   for (DescriptorDescription *part :
        {&layer.quant.a1, &layer.quant.a2, &layer.quant.w1, &layer.quant.w2})
     if (spelledOut && part->element.empty())

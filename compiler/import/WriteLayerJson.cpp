@@ -1,11 +1,11 @@
-//===- WriteLayerJson.cpp - a layer as its layer JSON ---------------------===//
+//===- WriteLayerJson.cpp - writes moec's layer JSON ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The inverse of LayerJson.cpp: fields that have their default are left out.
+// The inverse of LayerJson.cpp; fields that have their default are omitted.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A package takes the processors of its kernels' compilations, two as a rule.
+// Each worker thread builds one package at a time. Two of the usable threads
+// are left to the measuring process.
 //
 //===----------------------------------------------------------------------===//
 

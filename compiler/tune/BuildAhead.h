@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Threads compile the next packages while the device measures. They stay a few
-// packages ahead, and leave processors to the process that measures.
+// packages ahead, and leave processors to the measuring process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,15 +30,15 @@ class BuildAhead {
 public:
   /// Calls build(i) for i in [0, count), in this order, on several threads.
   BuildAhead(size_t count, std::function<Result<void>(size_t)> build);
-  /// Waits for what is being built; begins nothing more.
+  /// Waits for builds in progress and starts no more.
   ~BuildAhead();
   BuildAhead(const BuildAhead &) = delete;
   BuildAhead &operator=(const BuildAhead &) = delete;
 
-  /// Waits until i is built; false: it is not by then. Afterwards more may be
-  /// built ahead.
+  /// Waits until package i is built. Returns false if it is not built by
+  /// `until`. More packages may then be built ahead.
   bool await(size_t i, std::chrono::steady_clock::time_point until);
-  /// The result of an i that was awaited.
+  /// Returns the result of build(i); await(i) must have returned true.
   Result<void> result(size_t i);
 
 private:

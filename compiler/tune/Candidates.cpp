@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Random schedules come from a counter-based generator, so that a seed gives
-// the same ones everywhere.
+// Random schedules come from a counter-based generator, so that a seed yields
+// the same schedules on every machine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// splitmix64.
+/// The splitmix64 generator.
 class Draw {
 public:
   explicit Draw(uint64_t seed) : state(seed) {}
@@ -43,7 +43,7 @@ private:
   uint64_t state;
 };
 
-/// Schedules without doubles; where they are from says nothing.
+/// A set of distinct legal schedules. Their `source` is ignored.
 class Collection {
 public:
   Collection(const MatmulProblem &problem, const Hardware &hardware)
@@ -66,7 +66,8 @@ private:
 };
 } // namespace
 
-/// A schedule of the problem's tiles, legal or not.
+/// Returns a random schedule with the problem's tile rows, which may be
+/// illegal.
 static Schedule drawSchedule(const MatmulProblem &problem,
                              const Schedule &example, Draw &draw) {
   Schedule s = example;
@@ -211,7 +212,7 @@ std::vector<TokenRange> compiler::rangesAround(std::vector<int64_t> tokens,
       last = std::min(last, std::sqrt(at * double(tokens[i + 1])));
     TokenRange range = {tokens[i], int64_t(std::ceil(first)),
                         int64_t(std::floor(last))};
-    // A middle that is whole belongs to the smaller one.
+    // A middle that is an integer belongs to the smaller range.
     if (i > 0 && range.first <= ranges.back().last)
       range.first = ranges.back().last + 1;
     if (range.tokens <= border)

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The schedules of both matmuls for some token counts, and the order in which
-// they are worth a measurement. No IR and no files.
+// The schedules of both matmuls for some token counts, in the order in which
+// they are worth measuring. Independent of MLIR, without file access.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,55 +21,59 @@
 
 namespace moec::compiler {
 
-/// Both matmuls of the layer with tiles of one size.
+/// The two matmuls of the layer with one tile size.
 struct TunedLayer {
   MatmulProblem first, second;
-  Engines engines, secondEngines; ///< the preferred one first
+  Engines engines, secondEngines; ///< in order of preference
 };
 
-/// A schedule for each of them.
+/// One schedule for each of the two matmuls.
 struct SchedulePair {
   Schedule first, second;
-  double predicted = 0; ///< seconds, by the cost model
+  double predicted = 0; ///< seconds according to the cost model
   bool operator==(const SchedulePair &other) const {
     return first == other.first && second == other.second;
   }
 };
 
-/// All schedules that a tuner tries for one matmul, best first by the model:
-/// the engines' good ones, those with other groups beside them, their
-/// candidates, and so many legal ones drawn at random.
+/// Returns all schedules to try for one matmul, in the order of the cost model.
+/// These are the engines' good schedules, variations of their `group`, the
+/// engines' candidates, and `random` legal schedules drawn at random.
 std::vector<Schedule> schedulesOf(const MatmulProblem &problem,
                                   const Engines &engines,
                                   const Hardware &hardware, int64_t tokens,
                                   int64_t random, uint64_t seed);
 
-/// The compiler's choice without measured schedules, or the best by the model
-/// where an engine knows no good one; none where no schedule is legal.
+/// Returns the compiler's choice without measured schedules, or the best one by
+/// the cost model if no engine has a known good one. Returns nullopt if no
+/// schedule is legal.
 std::optional<Schedule> centerOf(const MatmulProblem &problem,
                                  const Engines &engines,
                                  const Hardware &hardware);
 
-/// Pairs of which one matmul's schedule is the center's, best first.
+/// Returns pairs in which one of the two schedules is that of the center, best
+/// first.
 std::vector<SchedulePair> variationsOf(const TunedLayer &layer,
                                        const SchedulePair &center,
                                        const Hardware &hardware, int64_t tokens,
                                        int64_t random, uint64_t seed);
 
-/// A candidate with the model's time for it.
+/// Returns the pair of schedules with the time that the cost model predicts.
 SchedulePair predict(const TunedLayer &layer, const Schedule &first,
                      const Schedule &second, const Hardware &hardware,
                      int64_t tokens);
 
-/// The row counts of tiles that rules of these engines have, ascending.
+/// Returns the row counts of tiles in the rules of these engines, in ascending
+/// order.
 std::vector<int64_t> tileRowsOf(const Engines &engines, int64_t elementBytes);
 
-/// The facts of a problem, for logs that a model is fitted to.
+/// Returns the facts of a problem, for logs to which a model is fitted.
 nlohmann::ordered_json problemJson(const MatmulProblem &problem);
 
-/// Token counts around each of `tokens` that a measurement speaks for: half an
-/// octave to both sides, up to the middle between neighbours. None crosses
-/// `border`, up to which kernels are formed in another way.
+/// A range of token counts for which a measurement at `tokens` is
+/// representative: half an octave to both sides, up to the middle between
+/// neighbors. No range crosses `border`, up to which kernels are fused in
+/// another way.
 struct TokenRange {
   int64_t tokens = 0, first = 0, last = 0;
 };

@@ -1,11 +1,12 @@
-//===- Measuring.cpp - jobs for the process that measures -----------------===//
+//===- Measuring.cpp - jobs of the measuring process ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A signal 9 that nobody here has sent is the system's, which lacks memory.
+// If this process did not send signal 9, the system sent it because memory was
+// exhausted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,7 +47,8 @@ void Measuring::end() {
   warm = false;
 }
 
-/// Bytes that processes have printed as errors so far.
+/// Returns the number of bytes that the processes have written to standard
+/// error so far.
 size_t Measuring::printed() const {
   const Result<std::string> text = readFile(errorFile);
   return text ? text->size() : 0;
@@ -77,7 +79,7 @@ static Error cannotMeasure(int64_t tokens, const std::string &why) {
           tokens, why};
 }
 
-/// Weights are made once a process, which takes long.
+/// Creates the layer's weights, which takes long, once per process.
 Result<void> Measuring::warmUp(int64_t tokens) {
   constexpr double kWeights = 600;
   for (int attempt = 0; !warm; ++attempt) {

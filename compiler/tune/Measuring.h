@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Starts the process, has it make the layer's weights, and starts another one
-// where it has ended. Says whether a package is bad or the machine was.
+// Starts the measuring process, lets it create the layer's weights, and
+// restarts it if it has ended. Distinguishes a bad package from a failure of
+// the machine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,29 +24,30 @@ namespace moec::compiler {
 /// The result of a job.
 struct JobOutcome {
   bool ok = false;
-  /// The machine failed, not the package: it is out of memory, say.
+  /// The machine failed, not the package; for example, it is out of memory.
   bool transient = false;
-  /// Times if ok, else "kind" and "text".
+  /// Times if `ok`, else "kind" and "text".
   BoxedOrderedJson answer;
 };
 
-/// Whether the same may come out well on a second try: the machine failed, and
-/// nothing is said of what was compiled.
+/// Returns true if a second try may succeed: the machine failed, and the error
+/// does not concern what was compiled.
 bool isTransient(const Error &error);
 
 class Measuring {
 public:
-  /// Errors that the process prints go to a file in the folder.
+  /// Errors that the process prints go to a file in `folder`.
   Measuring(const TuneOptions &options, std::string program,
             const std::string &folder);
 
   Result<void> start();
-  /// The device's name, "" before the start.
+  /// Returns the device's name, or "" before start().
   std::string device() const { return process ? process->deviceName() : ""; }
-  /// The package of the compiler's choice, with which others take turns.
+  /// Sets the package of the compiler's choice; measurements alternate between
+  /// it and another package.
   void setBaseline(const std::string &folder) { baseline = folder; }
-  /// Hands over a package. A transient failure has a second try. An error where
-  /// the compiler's choice cannot be measured.
+  /// Measures a package. A transient failure is retried once. Returns an error
+  /// if the compiler's choice cannot be measured.
   Result<JobOutcome> measure(const std::string &folder, int64_t tokens,
                              int rounds, double worse);
 
@@ -62,7 +64,7 @@ private:
   const TuneOptions &options;
   std::string program, errorFile, baseline;
   std::optional<MeasuringProcess> process;
-  bool warm = false; ///< the process has the layer's weights
+  bool warm = false; ///< the process has created the layer's weights
 };
 
 } // namespace moec::compiler

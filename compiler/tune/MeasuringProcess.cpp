@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Its standard input and output are one socket, its standard error a file.
+// The process's standard input and output are one socket, and its standard
+// error is a file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,7 +45,7 @@ Result<std::string> compiler::findMeasure() {
   return runtime::programBeside(runtime::pathOfOwnBinary(), "moec-measure");
 }
 
-/// The object of a line, if it is one.
+/// Returns the JSON object of a line, or nullopt if the line is not an object.
 static std::optional<BoxedJson> objectOf(const std::string &line) {
   constexpr size_t kMostBytes = size_t(1) << 20;
   auto parsed =
@@ -87,7 +88,7 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
                          arguments, envBlock());
   };
   int failed = spawn();
-  // Another program may have had all processes or all memory.
+  // Other programs may temporarily have used all processes or all memory.
   const bool isBusy = failed == EAGAIN || failed == ENOMEM;
   if (isBusy) {
     std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -106,7 +107,7 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
   }
   MeasuringProcess made(process, std::move(ours));
   theirs = Descriptor();
-  // A GPU's context may take seconds.
+  // Creating a CUDA context may take seconds.
   constexpr double kPatience = 120;
   std::string line;
   made.readLine(kPatience, line);
@@ -199,7 +200,8 @@ std::string MeasuringProcess::end(bool kill) {
     if (got < 0 && errno != EINTR)
       return "its exit status is unknown";
     if (Clock::now() > late) {
-      // A driver that waits for a kernel without end may hold it for long.
+      // A driver that waits for an endless kernel may delay the exit for a long
+      // time.
       if (kill)
         return "it was killed and has not ended yet";
       ::kill(ended, SIGKILL);

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The program moec-measure, which has the device. It gets a job a line and
-// gives an answer a line. One that hangs or ends costs one job: it is killed,
-// and the next job starts another.
+// The program moec-measure, which owns the device. It reads one job per line
+// and writes one answer per line. A process that hangs or ends costs only one
+// job: it is killed, and the next job starts another process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,19 +25,21 @@
 
 namespace moec::compiler {
 
-/// moec-measure: MOEC_MEASURE, else what lies beside moec-nvrtc's places.
+/// Returns the path of moec-measure: MOEC_MEASURE, else next to the places of
+/// moec-nvrtc.
 Result<std::string> findMeasure();
 
 /// The result of a job.
 struct JobResult {
-  std::optional<BoxedJson> answer; ///< an object, if the process gave one
-  bool hung = false;               ///< it gave none in time, and was killed
-  std::string ended;               ///< or how it ended
+  std::optional<BoxedJson> answer; ///< a JSON object, if the process answered
+  bool hung = false;               ///< it did not answer in time and was killed
+  std::string ended;               ///< how it ended, if it ended
 };
 
 class MeasuringProcess {
 public:
-  /// Belongs to the thread that starts it, and ends with it.
+  /// Starts the process. It belongs to the calling thread and ends with that
+  /// thread.
   static Result<MeasuringProcess> start(const std::string &program,
                                         const std::string &device,
                                         const std::string &errorFile);
@@ -46,14 +48,15 @@ public:
   MeasuringProcess &operator=(MeasuringProcess &&) = delete;
 
   const std::string &deviceName() const { return device; }
-  /// Hands it a job and waits so many seconds at most. Without an answer the
-  /// process is over.
+  /// Sends a job and waits at most `seconds` for the answer. Without an answer,
+  /// the process has been ended.
   JobResult run(const nlohmann::ordered_json &job, double seconds);
 
 private:
   MeasuringProcess(pid_t process, Descriptor socket)
       : process(process), socket(std::move(socket)) {}
-  /// The next line, "" where none comes in time; false: the process closed it.
+  /// Reads the next line, "" if none arrives in time. Returns false if the
+  /// process closed the connection.
   bool readLine(double seconds, std::string &line);
   std::string end(bool kill);
 

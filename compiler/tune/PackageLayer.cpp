@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows serve the compilation that made the package, so every option is its.
+// Rows must serve the compilation that created the package, so all options are
+// those of that compilation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +35,7 @@ bool compiler::isPackage(const std::string &path) {
          fileExists(joinPath(path, std::string(kManifestFile)));
 }
 
-/// The package's target for the arch that was asked for, or its only one.
+/// Returns the package's target for the requested arch, or its only target.
 static Result<const Target *> targetOf(const std::string &path,
                                        const Manifest &manifest,
                                        const std::vector<std::string> &archs) {
@@ -53,7 +54,7 @@ static Result<const Target *> targetOf(const std::string &path,
                                : fmt::format("{}", fmt::join(archs, ",")));
 }
 
-/// The choices that the target's report says.
+/// Reads the choices in the target's report.
 static Result<void> readChoices(const std::string &path, const Target &target,
                                 Choices &made) {
   JsonErrors errors{
@@ -80,7 +81,7 @@ static Result<void> readChoices(const std::string &path, const Target &target,
   return errors.first ? Result<void>(*std::move(errors.first)) : Result<void>();
 }
 
-/// Whether the layer in the package is what its manifest says.
+/// Checks that the layer in the package matches the package's manifest.
 static Result<void> checkLayer(const std::string &path, const std::string &text,
                                const Manifest &manifest, const Target &target,
                                const CompileOptions &options) {
@@ -91,7 +92,7 @@ static Result<void> checkLayer(const std::string &path, const std::string &text,
   for (moe::ProgramOp program : input.get().getOps<moe::ProgramOp>())
     describeLayer(program, its);
   nlohmann::json said = *manifest.layer;
-  // The manifest has the compute type of its first target.
+  // The manifest describes the compute type of its first target only.
   if (&target != &manifest.targets.front())
     for (nlohmann::json *layer : {&said, &*its.layer})
       if (layer->is_object())
@@ -103,7 +104,8 @@ static Result<void> checkLayer(const std::string &path, const std::string &text,
                  path, kLayerFile);
 }
 
-/// Makes the choices those of the target.
+/// Sets the choices to those of the target. Returns an error if the given
+/// choices contradict them.
 static Result<void> takeChoices(const std::string &path, const Target &target,
                                 CompileOptions &options) {
   const auto given = options.asked();

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Both matmuls of a pair have tiles of one size.
+// Both matmuls of a pair use one tile size.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,8 +41,9 @@ Result<std::vector<Trial>> compiler::centersOf(const TunedInput &input,
       continue;
     trial.candidate =
         predict(trial.layer, *first, *second, hardware, range.tokens);
-    // The compiler's choice may be a built-in row's. Kernels of its variant may
-    // be others: whether they quantize depends on the range.
+    // The compiler's choice may come from a built-in row. It may be illegal for
+    // this range, because whether the variant's kernels quantize depends on the
+    // range.
     if (choice.schedules && size == choice.tileRows &&
         !whyIllegal(trial.layer.first, choice.schedules->first, hardware) &&
         !whyIllegal(trial.layer.second, choice.schedules->second, hardware))
@@ -79,7 +80,8 @@ std::vector<Trial> compiler::besideOf(std::vector<Trial> centers,
   return beside;
 }
 
-/// The fastest of each schedule of one matmul, up to a few.
+/// Returns the fastest trial for each schedule of one matmul, up to a few
+/// schedules.
 static std::vector<const Trial *>
 fastestOfEach(const std::vector<Trial> &all, int64_t tileRows,
               const Schedule SchedulePair::*member) {
@@ -123,7 +125,7 @@ std::vector<Trial> compiler::togetherOf(const std::vector<Trial> &all,
   return together;
 }
 
-/// "wgmma 64x128x64 stages 8 warps 4+8, group 1".
+/// Returns text such as "wgmma 64x128x64 stages 8 warps 4+8, group 1".
 static std::string wordsOf(const Schedule &s) {
   return fmt::format(
       "{}, group {}{}", compiler::describe(s), s.groupM,
@@ -165,7 +167,7 @@ bool compiler::isFaster(const Trial &trial, double minGain) {
          trial.ratio < 1 - std::max(minGain / 100, 2 * trial.noise);
 }
 
-/// Whether a compilation takes the schedule.
+/// Returns true if a compilation can use the schedule.
 static bool mayServe(const Schedule &schedule, const MatmulProblem &problem,
                      const Engines &engines, const Hardware &hardware) {
   return std::ranges::find(engines, &engineOf(schedule)) != engines.end() &&
@@ -208,7 +210,7 @@ Result<EarlierRows> compiler::earlierRows(const std::string &path,
       if (std::ranges::find(seen, row) != seen.end())
         continue;
       seen.push_back(row);
-      // A row that names no scheme may serve other layers too.
+      // A row that names no scheme may also serve other layers.
       if (row->scheme == problem->scheme)
         earlier.rows.push_back(*row);
       else

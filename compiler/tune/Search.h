@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The trials of the tuner. Each list is made from the measurements of the lists
-// before it. Trials are compared by their ratio to the compiler's choice. Rows
-// of an earlier file are measured again and stay only if they are still faster.
+// The trials of the tuner. Each list is derived from the measurements of
+// earlier lists. Trials are compared by their ratio to the compiler's choice.
+// Rows of an existing file are measured again and kept only if they are still
+// faster.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,42 +24,44 @@ namespace moec::compiler {
 struct Trial {
   TunedLayer layer;
   SchedulePair candidate;
-  double ratio = 0; ///< to the compiler's choice; 0: not measured
+  double ratio = 0; ///< time relative to the compiler's; 0: not measured
   double microseconds = 0, noise = 0;
-  bool confirmed = false; ///< its measurement had more rounds
+  bool confirmed = false; ///< it was measured with more rounds
 };
 
 /// Reads the measurement of a trial from a line of the log.
 void takeLine(const nlohmann::ordered_json &line, Trial &trial);
-/// Returns the trial of the least ratio; null if none was measured.
+/// Returns the trial with the smallest ratio, or null if none was measured.
 const Trial *fastest(const std::vector<Trial> &trials);
-/// The same among trials for which isFaster() is true.
+/// Like fastest(trials), among the trials for which isFaster() is true.
 const Trial *fastest(const std::vector<Trial> &trials, double minGain);
 /// Returns true if the gain exceeds the noise and minGain percent.
 bool isFaster(const Trial &trial, double minGain);
-/// Both schedules in words.
+/// Returns both schedules as text.
 std::string words(const SchedulePair &candidate);
 
-/// The best schedules for each size of tiles, best first by the model. That of
-/// the choice's size is the choice, where it has schedules.
+/// Returns the best schedules for each tile size, in the order of the cost
+/// model. For the tile size of the compiler's choice, it is that choice if it
+/// has schedules.
 Result<std::vector<Trial>> centersOf(const TunedInput &input,
                                      const TokenRange &range,
                                      const DefaultChoice &choice);
 
-/// Schedules beside the fastest centers; beside all of them where the options
+/// Returns variations of the fastest centers, or of all centers if the options
 /// are exhaustive.
 std::vector<Trial> besideOf(std::vector<Trial> centers,
                             const TuneOptions &options,
                             const Hardware &hardware, int64_t tokens);
 
-/// The fastest schedules of both matmuls together, as far as they are new.
+/// Returns combinations of the fastest schedules of the two matmuls that were
+/// not tried yet.
 std::vector<Trial> togetherOf(const std::vector<Trial> &all,
                               const Hardware &hardware, int64_t tokens);
 
 struct EarlierRows {
   std::vector<Trial> trials;
-  std::vector<TunedRow> rows; ///< of all trials, with the layer's scheme
-  int64_t anyScheme = 0;      ///< how many rows name no scheme
+  std::vector<TunedRow> rows; ///< rows of all trials with the layer's scheme
+  int64_t anyScheme = 0;      ///< number of rows that name no scheme
 };
 
 /// Returns the pairs of rows of a file that serve the token count of the range;

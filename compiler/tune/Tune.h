@@ -1,18 +1,18 @@
-//===- Tune.h - measures schedules of a layer on a GPU ----------*- C++ -*-===//
+//===- Tune.h - measures schedules of a layer -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// No IR: the C ABI reads the options from JSON.
+// Independent of MLIR: the C ABI reads the options from JSON.
 //
-// For each token count: the compiler's own choice, then the best schedule for
-// each size of tiles, then schedules beside the best ones, then what these
-// gained together. Each is compared with the reference before it is timed, in
-// turns with the compiler's choice. A schedule that is wrong, hangs or ends its
-// process is quarantined: its line of the log keeps it from being measured
-// again.
+// For each token count, the tuner measures the compiler's own choice, then the
+// best schedule for each tile size, then variations of the best ones, then
+// combinations of the improvements. Each schedule is compared with the
+// reference before it is timed, alternating with the compiler's choice. A
+// schedule that is wrong, hangs or ends its process is quarantined: its line in
+// the log prevents further measurements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,14 +31,14 @@
 
 namespace moec::compiler {
 
-/// The most seconds of a call and of one measurement, schedules drawn at random
-/// and percent of a gain that can be asked for.
+/// The maximum seconds of a call and of one measurement, number of random
+/// schedules and percentage of the minimum gain that a caller can request.
 inline constexpr double kMostBudget = 30.0 * 24 * 3600;
 inline constexpr double kMostDeadline = 24.0 * 3600;
 inline constexpr int64_t kMostRandom = 100000;
 inline constexpr double kMostGain = 99;
 
-/// A layer is in a file, or it is a text.
+/// The layer: a file or a text.
 struct TuneSource {
   std::string path;
   std::optional<std::string> text;
@@ -49,20 +49,21 @@ struct TuneOptions {
   ImportOptions import;
   CompileOptions compile;
   std::vector<int64_t> tokens;
-  double budget = 60;      ///< seconds of the whole, compiling with it
-  bool exhaustive = false; ///< all candidates for all sizes of tiles
-  int64_t random = 0;      ///< legal schedules drawn beside them
+  double budget = 60;      ///< time limit in seconds, including compilation
+  bool exhaustive = false; ///< all candidates for all tile sizes
+  int64_t random = 0;      ///< additional legal schedules drawn at random
   uint64_t seed = 1;
-  std::string device = "cuda"; ///< or host
-  double deadline = 30;        ///< seconds of one measurement
-  double minGain = 1;          ///< percent; no rows for less
-  int64_t sample = 8;          ///< tokens compared with the reference
-  std::string output;          ///< the file of rows; "": the user's store
-  std::string log;             ///< "": beside the store
-  std::string report;          ///< the caller's file of the numbers; "": none
+  std::string device = "cuda"; ///< cuda or host
+  double deadline = 30;        ///< time limit of a measurement, in seconds
+  double minGain = 1;          ///< minimum gain that yields rows, in percent
+  int64_t sample = 8;          ///< number of tokens compared with the reference
+  std::string output;          ///< file of rows; "": the user's store
+  std::string log;             ///< file of the log; "": in the store
+  std::string report;          ///< file for the report; "": none
 };
 
-/// Measures and writes; the numbers, which tuneText() prints it for people.
+/// Measures schedules and writes rows. Returns the report, which tuneText()
+/// formats for people.
 Result<nlohmann::ordered_json> tune(const TuneOptions &options);
 
 std::string tuneText(const nlohmann::ordered_json &report);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A file that cannot be written is seen before the time is spent.
+// Checks before the measurements that all files can be written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,8 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Whether both are one file, or would be, behind links and dots.
+/// Returns true if both paths refer to one file, existing or not, after
+/// resolving links and dots.
 static bool areOneFile(const std::string &a, const std::string &b) {
   std::error_code failed;
   if (std::filesystem::equivalent(a, b, failed))
@@ -34,7 +35,7 @@ static bool areOneFile(const std::string &a, const std::string &b) {
   return !its.empty() && its == behind(b);
 }
 
-/// Each of the files would be written over another one.
+/// Checks that the three files are distinct, so that none overwrites another.
 static Result<void> checkApart(const std::string &rows, const std::string &log,
                                const std::string &report) {
   const std::pair<const char *, const std::string *> files[] = {

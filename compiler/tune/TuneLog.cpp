@@ -1,11 +1,11 @@
-//===- TuneLog.cpp - measurements that were made --------------------------===//
+//===- TuneLog.cpp - the log of measurements ------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A torn last line is ended before the next one is written.
+// An incomplete last line is terminated before the next line is written.
 //
 //===----------------------------------------------------------------------===//
 

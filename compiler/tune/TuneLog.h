@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One JSON object a line, on the disk before the next measurement begins. A
-// process that is killed loses the measurement under way and nothing else: a
-// line that is not whole is no line.
+// One JSON object per line, flushed to disk before the next measurement begins.
+// A process that is killed loses only the measurement in progress: an
+// incomplete line is ignored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,17 +25,18 @@ namespace moec::compiler {
 
 class TuneLog {
 public:
-  /// Reads what there is, and holds a lock: a second tuner of the same file is
-  /// refused. Parents of the path are made.
+  /// Reads an existing log and holds a lock: a second tuner of the same file is
+  /// an error. Creates parent folders.
   static Result<TuneLog> open(const std::string &path);
 
-  /// The newest line of a key; null: there is none.
+  /// Returns the newest line with a key, or null.
   const nlohmann::ordered_json *find(const std::string &key) const;
-  /// Adds a line, which has "key", and waits for the disk.
+  /// Adds a line, which must have "key", and flushes it to disk.
   Result<void> add(const nlohmann::ordered_json &line);
 
   const std::string &path() const { return where; }
-  /// Lines that were no measurements, the last one of a killed process say.
+  /// Returns the number of lines that are not measurements, such as the last
+  /// line of a killed process.
   int64_t damagedLines() const { return damaged; }
 
 private:

@@ -1,11 +1,11 @@
-//===- TuneReport.cpp - what a tuner says ---------------------------------===//
+//===- TuneReport.cpp - the tuner's report as text ------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A table, then the quarantine.
+// A table of the results, followed by the quarantined schedules.
 //
 //===----------------------------------------------------------------------===//
 

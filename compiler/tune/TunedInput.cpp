@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each compilation has a context of its own.
+// Each compilation has its own MLIR context.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ static moe::ProgramOp programOf(Input &input) {
   return *input.get().getOps<moe::ProgramOp>().begin();
 }
 
-/// The kernels of a variant, in order.
+/// Returns the kernels of a variant in launch order.
 static std::vector<moe::KernelOp> kernelsOf(moe::VariantOp variant) {
   std::vector<moe::KernelOp> kernels;
   for (auto launch : variant.getBody().getOps<moe::LaunchOp>())
@@ -101,7 +101,7 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
                    "(moec list gpus)",
                    options.archs.front(), options.gpu);
   TRY(input.lowerTo(Phase::Stages, made.options));
-  // By now its realization is chosen, as in a package.
+  // At this point the realization is chosen, as in a package.
   std::string text;
   llvm::raw_string_ostream(text) << *input.get().getOps<moe::LayerOp>().begin();
   if (programOf(input).getBatchInvariant())
@@ -119,7 +119,7 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   return made;
 }
 
-/// The variant that this GPU takes for so many tokens.
+/// Returns the variant that this GPU runs for a token count.
 static moe::VariantOp variantFor(moe::ProgramOp program, int64_t tokens,
                                  const Hardware &hardware) {
   for (auto variant : program.getBody().getOps<moe::VariantOp>())
@@ -215,7 +215,7 @@ std::vector<TunedRow> TunedInput::rowsFor(const TokenRange &range,
     row.elementType = problem->elementType, row.scheme = problem->scheme;
     row.gated = problem->gated, row.gather = problem->gather;
     row.schedule = *schedule;
-    // Until it is measured.
+    // A placeholder until the row is measured.
     row.microseconds = 1;
     row.date = today();
     row.commit = itsCommit;
@@ -248,7 +248,7 @@ Result<void> compiler::keepVariant(PackageFiles &files, size_t index) {
   return validate(files);
 }
 
-/// Whether the rows' schedules are those of the variant's kernels.
+/// Checks that the kernels of the variant use the schedules of the rows.
 static Result<void> checkTaken(const PackageFiles &files,
                                const std::vector<TunedRow> &rows) {
   const Target &target = files.manifest.targets.front();

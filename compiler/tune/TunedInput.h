@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles a layer anew for each candidate, with rows as a user's file has
-// them: what is measured is what a compilation makes of the rows.
+// Compiles a layer again for each candidate, with the candidate's rows as in a
+// user's file of measured schedules. The measured package is therefore what a
+// later compilation makes from the rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,29 +21,30 @@
 
 namespace moec::compiler {
 
-/// The compiler's choice for some tokens without the user's measured
+/// The compiler's choice for a token count without the user's measured
 /// schedules.
 struct DefaultChoice {
   std::string variant;
   int64_t tileRows = 0;
-  /// Absent where other kernels than grouped matmuls serve.
+  /// Absent if kernels other than grouped matmuls serve the token count.
   std::optional<SchedulePair> schedules;
 };
 
-/// May be used by several threads at a time.
+/// The layer that is tuned. Thread-safe.
 class TunedInput {
 public:
-  /// Reads the layer; of a package also the options that it was compiled with.
-  /// Refuses one that measured rows cannot serve.
+  /// Reads the layer, and for a package also the options with which it was
+  /// compiled. Returns an error if measured rows cannot serve the layer.
   static Result<TunedInput> open(const TuneSource &source,
                                  const ImportOptions &import,
                                  const CompileOptions &compile);
 
   const std::string &name() const { return layerName; }
-  /// A hash of the layer and all that changes its kernels but schedules.
+  /// Returns a hash of the layer and of everything that changes its kernels,
+  /// except schedules.
   const std::string &digest() const { return itsDigest; }
   const std::string &commit() const { return itsCommit; }
-  /// yyyy-mm-dd
+  /// Returns the date as yyyy-mm-dd.
   static std::string today();
   const std::string &arch() const { return options.archs.front(); }
   const Hardware &hardware() const { return itsHardware; }
@@ -50,15 +52,16 @@ public:
   const Choices &choices() const { return options; }
 
   Result<DefaultChoice> defaultFor(int64_t tokens) const;
-  /// The problems with tiles of so many rows.
+  /// Returns the matmul problems with tiles of `tileRows` rows.
   Result<TunedLayer> problemsFor(const TokenRange &range,
                                  int64_t tileRows) const;
-  /// Rows of a candidate: one for each matmul.
+  /// Returns the rows of a candidate, one for each matmul.
   std::vector<TunedRow> rowsFor(const TokenRange &range,
                                 const TunedLayer &layer,
                                 const SchedulePair &candidate) const;
-  /// Writes a package of the variant that serves `tokens` alone to a folder
-  /// that does not exist. No rows: the default's.
+  /// Writes a package that contains only the variant that serves `tokens` to a
+  /// folder that must not exist. Without rows, the package has the default
+  /// schedules.
   Result<void> build(int64_t tokens, const std::vector<TunedRow> &rows,
                      const std::string &folder) const;
 
@@ -68,32 +71,32 @@ private:
   TuneSource source;
   ImportOptions import;
   CompileOptions options;
-  bool cubins = true; ///< else packages have none
+  bool cubins = true; ///< if false, packages have no cubins
   std::string layerName, itsDigest, itsCommit;
   Hardware itsHardware;
 };
 
-/// Rows and log are next to each other in the store, unless the caller names
-/// them.
+/// The files of rows and of the log, which are next to each other in the store
+/// unless the caller names them.
 struct TuneFiles {
   std::string rows, log;
 };
 
-/// The files that the options ask for. Refuses those that are one file, and a
-/// file that takes no rows.
+/// Returns the files that the options specify. Returns an error if both are one
+/// file, or if no rows can be added to the file.
 Result<TuneFiles> filesOf(const TuneOptions &options, const TunedInput &input);
 
-/// Whether the path is a package's folder.
+/// Returns true if the path is the folder of a package.
 bool isPackage(const std::string &path);
 
-/// The layer of a package, as a source whose path is that of the file in the
-/// package. `options` become those that the package was compiled with. Options
-/// that contradict it are refused.
+/// Returns the layer of a package, as a source with the path of the layer's
+/// file in the package. Sets `options` to those with which the package was
+/// compiled. Options that contradict them are errors.
 Result<TuneSource> layerOfPackage(const std::string &path,
                                   CompileOptions &options);
 
-/// Leaves one variant of a package of one target, for all tokens up to its
-/// last, and what it needs.
+/// Removes everything from a package of one target except one variant, for all
+/// tokens up to its last, and what that variant needs.
 Result<void> keepVariant(PackageFiles &files, size_t variant);
 
 } // namespace moec::compiler

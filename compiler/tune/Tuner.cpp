@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Ratios to the compiler's choice, measured in turns, are compared: a clock
-// that drifts changes both.
+// Compares ratios to the compiler's choice from alternating measurements,
+// because a drifting clock affects both in the same way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -88,7 +88,7 @@ private:
   TunedInput input;
   TuneLog log;
   StagedFolder work;
-  std::string output; ///< the file of rows
+  std::string output; ///< file of rows
   Measuring measuring;
   int64_t baselineTokens = 0;
   std::vector<TunedRow> rows;
@@ -131,7 +131,7 @@ ordered_json Tuning::describe(const TokenRange &range, const Trial &trial,
   return keyed;
 }
 
-/// A schedule without a time, for the report.
+/// Returns the entry of an unmeasured schedule for the report.
 static ordered_json verdict(const ordered_json &line) {
   return {{"key", line["key"]},
           {"tokens", line.value("tokens", int64_t(0))},
@@ -143,8 +143,8 @@ static ordered_json verdict(const ordered_json &line) {
           {"text", line.value("text", "")}};
 }
 
-/// Hands over a package. What comes of it becomes a line of the log, if it says
-/// something of the package.
+/// Measures a package. If the outcome concerns the package, it is added to the
+/// log as a line.
 Result<void> Tuning::measure(const ordered_json &about,
                              const std::string &folder, int64_t tokens,
                              int rounds, double worse, ordered_json &line) {
@@ -163,8 +163,9 @@ Result<void> Tuning::measure(const ordered_json &about,
   return log.add(line);
 }
 
-/// All token counts at a time: their packages share few kernels. One that is
-/// missing afterwards is built when its turn comes.
+/// Builds the default packages of all token counts concurrently, because their
+/// packages share few kernels. A package that is missing afterwards is built
+/// when it is needed.
 void Tuning::buildDefaults(const std::vector<TokenRange> &ranges,
                            Clock::time_point until) {
   BuildAhead builds(ranges.size(), [&](size_t i) {
@@ -185,7 +186,8 @@ Result<void> Tuning::makeBaseline(int64_t tokens) {
   return {};
 }
 
-/// Measures what the log does not know, best first, until the time is over.
+/// Measures the trials that are not in the log, best first, until the time is
+/// over.
 Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
                             std::string_view what, int rounds,
                             Clock::time_point until) {
@@ -209,7 +211,8 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
   const auto folder = [&](size_t i) {
     return folderOf(about[i]["key"].get<std::string>());
   };
-  // Slower ones need not be known well, unless a model is fitted to them.
+  // Slower schedules need no precise measurement, unless a model is fitted to
+  // them.
   const double worse = options.exhaustive ? 0 : 1.25;
   Progress progress(
       fmt::format("schedules for {} tokens measured", range.tokens),
@@ -228,7 +231,7 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
       return {};
     ordered_json line = about[i];
     if (Result<void> built = builds.result(i); !built) {
-      // A disk that is full for one is full for all.
+      // A full disk affects all packages.
       if (built.error().code == ErrorCode::FileSystem)
         return built;
       line["ok"] = false, line["kind"] = "refused";
@@ -251,7 +254,7 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
   return {};
 }
 
-/// Whether the log says what came of a schedule.
+/// Returns true if the log has a result for the schedule.
 bool Tuning::isDecided(const TokenRange &range, const Trial &trial,
                        std::string_view what) const {
   const ordered_json about = describe(range, trial, what);
@@ -264,8 +267,9 @@ bool Tuning::isQuarantined(const TokenRange &range, const Trial &trial) const {
   return line && !line->value("ok", false);
 }
 
-/// The ends of the range, too: where the winner is slower there than the
-/// compiler's choice, or no time is left, the range ends at `tokens`.
+/// Measures the winner at the ends of the range too. If it is slower there than
+/// the compiler's choice, or no time is left, the range ends at `tokens` on
+/// that side.
 Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
                                   Clock::time_point until) {
   const TokenRange whole = range;
@@ -289,7 +293,8 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
         return measure(about, folder, end, 5, 0, line);
       }();
       TRY(removeAll(folder));
-      // The winner stays for the tokens that it was measured with.
+      // On other errors, the winner keeps only the token count with which it
+      // was measured.
       if (!done && done.error().code == ErrorCode::FileSystem)
         return done;
     }
@@ -304,9 +309,10 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
   return {};
 }
 
-/// More rounds for the fastest one, since the fastest of many is lucky, too:
-/// for one after another, until one is faster than the compiler's choice again,
-/// or none is. Then for older ones.
+/// Measures the fastest schedule with more rounds, because the fastest of many
+/// measurements is partly chance. Repeats this for the next one until one is
+/// again faster than the compiler's choice, or none is. Then does the same for
+/// the earlier rows.
 Result<void> Tuning::confirm(const TokenRange &range, std::vector<Trial> &all,
                              const std::vector<Trial> &earlier,
                              Clock::time_point until) {
@@ -340,7 +346,7 @@ Result<void> Tuning::confirm(const TokenRange &range, std::vector<Trial> &all,
   return {};
 }
 
-/// Takes older rows away that are not faster than the compiler's choice.
+/// Removes earlier rows that are not faster than the compiler's choice.
 Result<void> Tuning::judgeEarlier(const TokenRange &range,
                                   const EarlierRows &earlier,
                                   ordered_json &result) {
@@ -388,7 +394,7 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   const DefaultChoice choice = TRY(input.defaultFor(range.tokens));
   TRY(makeBaseline(range.tokens));
   EarlierRows earlier = TRY(earlierRows(output, input, range));
-  // The winner needs some of the time, too.
+  // Confirming the winner also needs some of the time.
   const auto now = Clock::now();
   std::vector<Trial> all =
       TRY(search(range, choice, earlier.trials,
@@ -401,9 +407,9 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
        std::ranges::count_if(
            all, [](const Trial &trial) { return trial.ratio > 0; })},
       {"of", int64_t(all.size())}};
-  // Rows cut variants in two, which has a price: there are none for less.
+  // Rows split variants, which has a cost, so smaller gains yield no rows.
   const Trial *winner = fastest(all, options.minGain);
-  // A lucky one must not take the place of older rows that are faster.
+  // An unconfirmed schedule must not replace earlier rows that may be faster.
   if (winner && !winner->confirmed && !earlier.rows.empty())
     winner = nullptr;
   const Trial *best = winner ? winner : fastest(all);
@@ -456,7 +462,8 @@ Result<ordered_json> Tuning::run() {
   size_t left = ranges.size();
   for (const TokenRange &range : ranges) {
     const auto now = Clock::now();
-    // A share of what is left; what one leaves, the others have.
+    // An equal share of the remaining time; time that one token count does not
+    // use is left for the others.
     const auto share = (end - std::min(now, end)) / int64_t(left--);
     const size_t known = rows.size();
     if (now >= end && !fileExists(defaultFolder(range.tokens))) {
@@ -465,7 +472,7 @@ Result<ordered_json> Tuning::run() {
       continue;
     }
     if (const Result<void> done = tuneTokens(range, now + share); !done) {
-      // A disk that is full for one is full for all.
+      // A full disk affects all packages.
       if (done.error().code == ErrorCode::FileSystem)
         return done.error();
       rows.resize(known);
@@ -475,7 +482,7 @@ Result<ordered_json> Tuning::run() {
       if (failed++ == 0)
         failure = done.error();
     }
-    // A process that ends now has lost nothing of these tokens.
+    // If the process ends now, the rows of these tokens are already stored.
     if (rows.size() > known)
       TRY(addToTuned(output, std::span(rows).subspan(known)));
   }
@@ -500,7 +507,7 @@ Result<ordered_json> Tuning::run() {
 }
 
 Result<ordered_json> compiler::tune(const TuneOptions &options) {
-  // The host device runs no code.
+  // The host device runs no cubins.
   CompileOptions compile = options.compile;
   compile.cubins = options.device == "cuda";
   TunedInput input =

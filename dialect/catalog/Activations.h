@@ -1,13 +1,14 @@
-//===- Activations.h - what lies between the two matmuls --------*- C++ -*-===//
+//===- Activations.h - activations between the two matmuls ------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A gated activation eats two halves, gate and up: f(gate) * up; the others
-// (suffix _no_mul) one. The formulas stand with the policies in
-// templates/moe/math/activation.cuh and, once more, in the reference.
+// A gated activation computes f(gate) * up from the two halves of its input; an
+// activation with the suffix _no_mul computes f(x). The policies in
+// moe/math/activation.cuh implement the formulas, and the reference implements
+// them again.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,18 +19,20 @@
 
 namespace moec::catalog {
 
-/// The function that an activation applies to its gate, or to its one input.
+/// The function f of an activation, which is applied to the gate or to the only
+/// input.
 struct ActivationFunction {
   std::string_view name;
-  /// The C++ type without parameters; "" if the function always has some.
+  /// The C++ type of the function without parameters; "" if it always has some.
   std::string_view policy = "";
-  /// The C++ template of gate and up that takes the parameters; "" if the
+  /// The C++ template for gate and up that receives the parameters; "" if the
   /// function has none.
   std::string_view numbersPolicy = "";
-  /// The C++ template of one value that takes the parameters, if the function
-  /// is never gated.
+  /// The C++ template for one input that receives the parameters, if the
+  /// function is never gated.
   std::string_view plainNumbersPolicy = "";
-  /// The header in templates/ that defines the policy; empty: activation.cuh.
+  /// The header in templates/ that defines the policy; "" is
+  /// moe/math/activation.cuh.
   std::string_view header = "";
 };
 
@@ -48,7 +51,7 @@ inline constexpr ActivationFunction kActivationFunctions[] = {
 
 struct ActivationParameter {
   std::string_view name;
-  std::string_view weight; ///< with a value per expert: f32 [experts]
+  std::string_view weight; ///< input f32 [experts] with per-expert values
 };
 
 inline constexpr ActivationParameter kActivationParameters[] = {
@@ -64,7 +67,7 @@ struct Activation {
   bool gated;
   WordList parameters = {}; ///< rows of kActivationParameters
   WordList needs = {};      ///< parameters that have no default
-  /// The defaults; a limit of 0 is none.
+  /// Default values of the parameters; a limit of 0 means no limit.
   double alpha = 1, beta = 0, linearBeta = 0, limit = 0;
 };
 
@@ -97,8 +100,8 @@ constexpr bool areActivationsWhole() {
 }
 static_assert(areActivationsWhole());
 
-/// The numbers of an activation, what was not said filled in. 0 for a limit
-/// that there is not.
+/// The parameters of an activation, with defaults for absent ones. A limit of 0
+/// means no limit.
 struct ActivationNumbers {
   double alpha, beta, linearBeta, limit;
 };

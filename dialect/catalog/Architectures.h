@@ -1,18 +1,19 @@
-//===- Architectures.h - what an arch can do --------------------*- C++ -*-===//
+//===- Architectures.h - GPU architectures ----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One row for each name that NVRTC 13.5 compiles for (`nvrtc -arch=`), with
-// the limits and the features that kernels ask for; the release that an arch
-// needs stands in runtime/support/NvrtcVersions.h. Sizes in bytes, from the
-// CUDA C++ Programming Guide 13.0, "Technical Specifications per Compute
-// Capability". That table lacks sm_88, which has the smaller neighbours'
-// limits, and sm_107 (Rubin), which has those of sm_100. Features: PTX ISA 9.0,
-// "Target ISA Notes" of each instruction; those of wgmma, tcgen05 and
-// block_scaled_mma were also tried with NVRTC 13.0, all of sm_107 with 13.5.
+// One row for each name that NVRTC 13.5 accepts (`nvrtc -arch=`), with the
+// limits and features that kernels need. runtime/support/NvrtcVersions.h has
+// the NVRTC release that each arch needs. Sizes are in bytes, from the CUDA C++
+// Programming Guide 13.0, "Technical Specifications per Compute Capability".
+// That table lacks sm_88, which gets the limits of its smaller neighbors, and
+// sm_107 (Rubin), which gets those of sm_100. Features are from PTX ISA 9.0,
+// "Target ISA Notes" of each instruction. Those of wgmma, tcgen05 and
+// block_scaled_mma were also tested with NVRTC 13.0, and all of sm_107 with
+// NVRTC 13.5.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,16 +25,17 @@
 namespace moec::catalog {
 
 struct Architecture {
-  std::string_view name; ///< as -arch= takes it
+  std::string_view name; ///< the name that nvrtc -arch= accepts
   int major, minor;
-  /// The GPUs that run its cubins: "major" (same major, minor not smaller),
-  /// "family" (the family of an `f` arch), "exact" (an `a` arch: itself alone).
+  /// The GPUs that run the arch's cubins: "major" (same major version, and the
+  /// same or a larger minor version), "family" (the family of an `f` arch) or
+  /// "exact" (an `a` arch: only the same compute capability).
   std::string_view compatibility;
-  int sharedPerBlock; ///< the most that a kernel may ask for, dynamic + static
+  int sharedPerBlock; ///< opt-in maximum per CTA, static + dynamic
   int sharedPerSm;
   int threadsPerSm;
   int blocksPerSm;
-  std::string_view gpu = ""; ///< the GPU assumed when none is named
+  std::string_view gpu = ""; ///< default GPU of the arch
   WordList features;
 
   constexpr bool has(std::string_view feature) const {
@@ -43,11 +45,11 @@ struct Architecture {
 
 inline constexpr int kKib = 1024;
 
-// Features that come with a generation.
+// Features of each generation.
 #define MOEC_AMPERE "ldmatrix cp_async bf16 mma_sync"
-// fp8_mma_sync: an instruction of the machine. PTX has mma.sync of e4m3 from
-// sm_89 on, but for sm_90 to sm_110 ptxas makes conversions and a multiply of
-// halves of it (seen in the cubins of NVRTC 13.0).
+// fp8_mma_sync: the GPU has an e4m3 mma.sync instruction. PTX has mma.sync for
+// e4m3 from sm_89 on. For sm_90 to sm_110, however, ptxas converts to f16 and
+// multiplies that (seen in the cubins of NVRTC 13.0).
 #define MOEC_ADA MOEC_AMPERE " fp8"
 #define MOEC_HOPPER                                                            \
   MOEC_ADA " programmatic_launch clusters tma mbarrier stmatrix"
@@ -113,8 +115,9 @@ inline constexpr Architecture kArchitectures[] = {
 #undef MOEC_ADA
 #undef MOEC_HOPPER
 
-/// Whether code for `code` runs on a device of compute capability
-/// major.minor. An `f` arch serves its major from its own minor on.
+/// Returns true if code for the arch `code` runs on a device of compute
+/// capability major.minor. An `f` arch runs on the same major version from its
+/// own minor version on.
 constexpr bool runsOn(const Architecture &code, int major, int minor) {
   if (code.major != major)
     return false;

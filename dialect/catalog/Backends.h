@@ -1,12 +1,13 @@
-//===- Backends.h - ways to realise a variant as kernels --------*- C++ -*-===//
+//===- Backends.h - ways to form kernels ------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A backend turns the stages of a variant into kernels; an engine works
-// inside it. The resolver tries backends by descending priority.
+// A backend determines how the stages of a variant are fused into kernels. The
+// matmuls of those kernels use an engine. The resolver tries backends in
+// descending order of priority.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,11 +20,11 @@ namespace moec::catalog {
 
 struct Backend {
   std::string_view name;
-  WordList engines; ///< the engines that it admits, rows of kEngines
+  WordList engines; ///< rows of kEngines that the backend supports
   int priority;     ///< higher is tried first
   std::string_view summary;
-  std::string_view fewTokens = ""; ///< engine of variants of few tokens, if any
-  std::string_view format = "standard"; ///< activation_format of its layers
+  std::string_view fewTokens = ""; ///< engine of few-token variants; "": none
+  std::string_view format = "standard"; ///< required activation_format
 };
 
 // clang-format off

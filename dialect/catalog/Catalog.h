@@ -1,13 +1,14 @@
-//===- Catalog.h - looking words up in the tables ---------------*- C++ -*-===//
+//===- Catalog.h - lookups in the catalog's tables --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The catalog is the vocabulary: plain constexpr tables, one row for each word
-// that a user can name. No enum mirrors a table; code asks a row for what it
-// needs. Lists inside a row (features, element types, engines) are WordLists.
+// The catalog holds the names that users can specify as plain constexpr tables,
+// one row per name. There are no enums that mirror the tables: code reads the
+// members of a row. Lists in a row (features, element types, engines) are
+// WordLists.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,7 @@
 
 namespace moec::catalog {
 
-/// The row called `name`, or null.
+/// Returns the row of the given name, or null.
 template <typename Row, size_t N>
 constexpr const Row *find(const Row (&table)[N], std::string_view name) {
   for (const Row &row : table)
@@ -33,7 +34,7 @@ constexpr const Row *find(const Row (&table)[N], std::string_view name) {
   return nullptr;
 }
 
-/// The names of all rows in their order, separated by ", ".
+/// Returns the names of all rows in table order, separated by ", ".
 template <typename Row, size_t N> std::string names(const Row (&table)[N]) {
   std::string result;
   for (const Row &row : table) {
@@ -44,7 +45,7 @@ template <typename Row, size_t N> std::string names(const Row (&table)[N]) {
   return result;
 }
 
-/// The same as a list.
+/// Returns the names of all rows in table order.
 template <typename Row, size_t N>
 std::vector<std::string_view> nameList(const Row (&table)[N]) {
   std::vector<std::string_view> result;
@@ -62,7 +63,8 @@ constexpr bool areNames(WordList words, const Row (&table)[N]) {
   return true;
 }
 
-/// Returns true for numbers above 0 of f32, in which kernels compute.
+/// Returns true if `value` is positive and finite in f32, the type in which
+/// kernels compute.
 constexpr bool isPositiveFloat(double value) {
   return float(value) > 0 && float(value) <= std::numeric_limits<float>::max();
 }
@@ -76,7 +78,8 @@ template <size_t Size> struct JoinedWords {
   }
 };
 
-/// Returns the names of the rows for which `takes` holds, in their order.
+/// Returns the names of the rows for which `takes` returns true, in table
+/// order.
 template <const auto &table, typename Takes>
 constexpr auto joinNames(Takes takes) {
   constexpr size_t kSize = [] {

@@ -1,13 +1,13 @@
-//===- Engines.h - instruction families that multiply -----------*- C++ -*-===//
+//===- Engines.h - matmul engines -------------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// An engine is what the main loop of a matmul is made of. A row says which
-// element types it multiplies and which features of an arch it needs; nothing
-// asks for an arch by number.
+// An engine implements the mainloop of a matmul with one family of
+// instructions. A row has the element types that the engine multiplies and the
+// arch features that it needs; no code tests for an arch by number.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,40 +20,47 @@ namespace moec::catalog {
 
 struct Engine {
   std::string_view name;
-  /// Element types that it multiplies; both operands have the same.
+  /// Element types of the operands; both operands have the same type.
   WordList elements;
-  /// Features of the arch that it needs whatever the element type.
+  /// Arch features that the engine needs for every element type.
   WordList features = {};
-  std::string_view policy = ""; ///< the C++ template, over the element type
+  std::string_view policy = ""; ///< the C++ template over the element type
   int priority;                 ///< higher is tried first
-  /// Some warps copy and the others multiply, weight rows or tokens on the M
-  /// side of the instruction: schedules have roles, not a grid of warps.
+  /// Kernels are warp-specialized, with weight rows or tokens on the M side of
+  /// the instruction. Schedules then have warp roles instead of a grid of
+  /// warps.
   bool warpSpecialized = false;
-  /// Takes `true` behind the element type: sums of 8-bit floats stay in the
-  /// tensor cores over all of k. Other engines add in f32 whatever was asked.
+  /// The policy has a flag, passed as `true` after the element type, for 8-bit
+  /// floating-point operands: accumulators stay in the tensor core over all of
+  /// K. Other engines accumulate in f32, even if the layer allows fast
+  /// accumulation.
   bool addsFast = false;
-  /// Serves variants of so few tokens beside the engine of the others, and
-  /// never a whole program (0: any number).
+  /// The maximum number of tokens of the variants that the engine serves. Such
+  /// an engine complements the program's engine and never serves all variants.
+  /// 0: no maximum.
   int mostTokens = 0;
-  /// Element types of weights that it converts to 16 bits before it multiplies.
+  /// Element types of weights that the engine converts to 16 bits before the
+  /// MMA.
   WordList weights = {};
-  /// Each `order` of #moe.layout in which it reads weights, the better one
-  /// first. In fragments it reads weights that it converts, where they are
-  /// whole blocks (plan/Resolver.h).
+  /// The `order`s of #moe.layout in which the engine reads weights, the
+  /// preferred one first. The engine reads weights in fragment order if it
+  /// converts them and they consist of whole blocks (compiler/plan/Resolver.h).
   WordList orders = "rows";
-  /// The template for weights in fragments, where it is not `policy`.
+  /// The template for weights in fragment order, if it differs from `policy`.
   std::string_view fragmentPolicy = "";
-  /// Element types of activations by which it multiplies weights in fragments.
+  /// Element types of activations that the engine supports with weights in
+  /// fragment order.
   WordList fragmentElements = "f16 bf16";
   /// Multiplies block-scaled operands (kBlockPairs).
   bool scalesBlocks = false;
   /// Multiplies operands without block scales.
   bool multipliesPlain = true;
-  /// Serves only a caller who names it: no GPU has run its kernels.
+  /// Used only if the caller names the engine, because no GPU has run its
+  /// kernels.
   bool onlyIfAsked = false;
 };
 
-/// All that templates/moe/math/codes.cuh decodes.
+/// All element types that moe/math/codes.cuh decodes.
 inline constexpr WordList kCodes =
     "f8E4M3FN f8E5M2 f6E3M2FN f6E2M3FN f4E2M1FN i8 i4";
 
@@ -76,8 +83,8 @@ inline constexpr Engine kEngines[] = {
 // clang-format on
 
 /// Returns the arch of the same compute capability that has an engine which
-/// `arch` lacks, for example sm_90a for sm_90; null if there is none. Engines
-/// that serve few schemes, or only a caller who names them, are ignored.
+/// `arch` lacks, such as sm_90a for sm_90, or null. Ignores engines that serve
+/// few schemes, or only callers who name them.
 constexpr const Architecture *betterTwin(const Architecture &arch) {
   for (const Architecture &twin : kArchitectures)
     if (twin.major == arch.major && twin.minor == arch.minor)
@@ -94,14 +101,15 @@ inline constexpr auto kTileEngineNames =
     joinNames<kEngines>([](const Engine &row) { return row.mostTokens == 0; });
 inline constexpr WordList kTileEngines = kTileEngineNames.words();
 
-/// Block-scaled operands that engines multiply natively. `group` elements along
-/// k share a scale. Scales of 128 are f32, those of weights also shared by 128
-/// rows; the engine repeats each for four blocks of 32.
+/// A pair of block-scaled operands that engines multiply natively. `group`
+/// elements along K share a scale. Scales per 128 elements are f32, and a
+/// weight's scale then also covers 128 rows; the engine repeats each scale for
+/// four blocks of 32.
 struct BlockPair {
-  WordList engines; ///< the preferred one first
+  WordList engines; ///< engines that multiply the pair, preferred first
   std::string_view activation, weight, scale;
   int group;
-  /// Each token has a second scale of its own.
+  /// Each token has its own second scale.
   bool secondPerRow = false;
 };
 
@@ -132,8 +140,9 @@ constexpr const BlockPair *blockPair(std::string_view activation,
   return nullptr;
 }
 
-/// An element type that an engine multiplies as such only where the arch has a
-/// feature; elsewhere it converts it, exactly, to a wider one first.
+/// An element type that an engine multiplies natively only if the arch has a
+/// feature. On other archs the engine first converts it exactly to a wider
+/// type.
 struct NativeElement {
   std::string_view engine, element, feature;
 };
@@ -142,8 +151,8 @@ inline constexpr NativeElement kNativeElements[] = {
     {.engine = "mma_sync", .element = "f8E4M3FN", .feature = "fp8_mma_sync"},
 };
 
-/// Whether the engine has two ways to multiply the element type, and the arch
-/// the feature of the native one.
+/// Returns true if the engine multiplies the element type natively or after
+/// conversion, depending on the arch, and `features` include the native one.
 constexpr bool choosesNative(const Engine *engine, std::string_view element,
                              WordList features) {
   for (const NativeElement &row : kNativeElements)
@@ -153,8 +162,8 @@ constexpr bool choosesNative(const Engine *engine, std::string_view element,
   return false;
 }
 
-/// "native" or "dequantized": how the engine multiplies the element type on an
-/// arch with these features.
+/// Returns "native" or "dequantized": how the engine multiplies the element
+/// type on an arch with these features.
 constexpr std::string_view realizationOf(std::string_view engine,
                                          std::string_view element,
                                          WordList features) {

@@ -1,12 +1,12 @@
-//===- Evidence.h - runs of kernels by arch ---------------------*- C++ -*-===//
+//===- Evidence.h - archs on which kernels have run -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Archs whose kernels have run, for reports; docs/status.md has the runs. The
-// test emulator.emulated fails where a list is not what ran.
+// Archs whose kernels have run, for reports; docs/status.md lists the runs. The
+// test emulator.emulated fails if a list does not match the archs that it ran.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,13 +17,13 @@
 
 namespace moec::catalog {
 
-/// Archs of the GPUs of bench/results/runs.csv.
+/// Archs of the GPUs in bench/results/runs.csv.
 inline constexpr WordList kArchsOfGpus = "sm_90a";
-/// Archs for which small layers ran on the emulator, with each engine.
+/// Archs for which small layers ran on the emulator with each engine.
 inline constexpr WordList kEmulatedArchs =
     "sm_80 sm_89 sm_100a sm_100f sm_103a sm_120a sm_120f sm_121a";
 
-/// Returns a sentence about what has run kernels of an arch.
+/// Returns a sentence that states what has run the kernels of an arch.
 constexpr std::string_view evidenceOf(std::string_view arch) {
   if (kArchsOfGpus.contains(arch))
     return "its kernels ran on H100 and H200";

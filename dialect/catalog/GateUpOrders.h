@@ -1,12 +1,12 @@
-//===- GateUpOrders.h - how gate and up rows are stored ---------*- C++ -*-===//
+//===- GateUpOrders.h - order of gate and up rows ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The orders of w13's rows, and of its bias and scales. Packing undoes that
-// of rows; biases and scales are read where they stand.
+// The orders of the rows of w13, its bias and its scales. Packing reorders the
+// weight rows; biases and scales are read in their stored order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,11 +19,11 @@ namespace moec::catalog {
 
 struct GateUpOrder {
   std::string_view name;
-  std::string_view policy; ///< its C++ type (templates/moe/core/gate_up.cuh)
-  /// So many gate rows and as many up rows take turns, which divides 8; 0: all
-  /// of one follow all of the other.
+  std::string_view policy; ///< C++ type in moe/core/gate_up.cuh
+  /// The number of gate rows that alternate with equally many up rows, a
+  /// divisor of 8. 0: all gate rows precede or follow all up rows.
   int run = 0;
-  /// Rows of up stand first where all of one follow all of the other.
+  /// All up rows precede all gate rows.
   bool upFirst = false;
 };
 

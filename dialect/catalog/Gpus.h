@@ -1,14 +1,14 @@
-//===- Gpus.h - the GPUs that ranges and schedules assume -------*- C++ -*-===//
+//===- Gpus.h - GPUs that schedules assume ----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Code never depends on a GPU; token ranges and schedules may. Bandwidth in
-// GB/s, L2 in MiB, dense bf16 (f16 where there is no bf16) matmul rate with
-// f32 accumulation in TFLOP/s, memory in GB, all as the maker states them;
-// measured numbers stand in columns of their own, 0 where nobody measured.
+// Code never depends on a GPU; token ranges and schedules may. Bandwidth is in
+// GB/s, L2 in MiB, memory in GB, and the dense bf16 matmul rate with f32
+// accumulation in TFLOP/s (f16 on GPUs without bf16), all as NVIDIA specifies
+// them. Measured values have their own columns; 0 means not measured.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@ namespace moec::catalog {
 
 struct Gpu {
   std::string_view name;
-  std::string_view arch; ///< the row of kArchitectures that serves it best
+  std::string_view arch; ///< the best arch for the GPU, a row of kArchitectures
   int sms;
   double bandwidth;
   double l2;
@@ -29,12 +29,13 @@ struct Gpu {
   double memory;
   double measuredBandwidth = 0;
   double measuredMatmulRate = 0;
-  /// TFLOP/s of two 8-bit float operands.
+  /// TFLOP/s with two 8-bit floating-point operands.
   double measuredFp8Rate = 0;
-  /// False where schedules were tested with the maker's numbers.
+  /// False if schedules were tested with the specified instead of the measured
+  /// values.
   bool schedulesByMeasured = true;
-  /// Substrings of the driver's device name, separated by '|'; the first row
-  /// with a pattern in the name is the device's, hence the longer names first.
+  /// Substrings of the driver's device name, separated by '|'. A device belongs
+  /// to the first row with a matching pattern, so longer names come first.
   std::string_view devices;
   std::string_view source;
 };
@@ -101,16 +102,16 @@ constexpr bool areDefaultGpusRows() {
 }
 static_assert(areDefaultGpusRows());
 
-/// The rates of a floor: no layer runs faster.
+/// The rates from which the lower bound of a layer's time is computed.
 struct FloorRates {
   double bandwidth;  ///< GB/s
-  double matmulRate; ///< TFLOP/s of 16-bit operands
-  double fp8Rate;    ///< TFLOP/s of two 8-bit float operands
-  bool measured;     ///< else the maker's
+  double matmulRate; ///< TFLOP/s with 16-bit operands
+  double fp8Rate;    ///< TFLOP/s with two 8-bit floating-point operands
+  bool measured;     ///< true if measured, false if specified by NVIDIA
 };
 
 constexpr FloorRates floorRates(const Gpu &gpu) {
-  // Every GPU with 8-bit matmuls has them at twice the rate.
+  // Every GPU with 8-bit matmuls runs them at twice the 16-bit rate.
   if (gpu.measuredBandwidth <= 0 || gpu.measuredMatmulRate <= 0)
     return {gpu.bandwidth, gpu.matmulRate, 2 * gpu.matmulRate, false};
   return {gpu.measuredBandwidth, gpu.measuredMatmulRate,
@@ -119,7 +120,8 @@ constexpr FloorRates floorRates(const Gpu &gpu) {
           true};
 }
 
-/// The row whose device patterns occur in the driver's device name, or null.
+/// Returns the row with a device pattern that occurs in the driver's device
+/// name, or null.
 constexpr const Gpu *findGpuByDevice(std::string_view deviceName) {
   for (const Gpu &gpu : kGpus) {
     std::string_view patterns = gpu.devices;
@@ -128,7 +130,7 @@ constexpr const Gpu *findGpuByDevice(std::string_view deviceName) {
       const std::string_view pattern = patterns.substr(0, end);
       const size_t at = deviceName.find(pattern);
       if (at != std::string_view::npos) {
-        // "H20" must not take "H200", nor "A10" the "A100".
+        // "H20" must not match "H200", nor "A10" match "A100".
         const size_t after = at + pattern.size();
         if (after == deviceName.size() || deviceName[after] == ' ' ||
             deviceName[after] == '-')

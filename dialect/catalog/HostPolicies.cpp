@@ -1,14 +1,14 @@
-//===- HostPolicies.cpp - the policies of the catalog for the host --------===//
+//===- HostPolicies.cpp - the catalog's policies for the host -------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A program of the build. It prints a line for each function of an activation,
-// each score and each normalization, with the types of templates/moe/math that
-// compute them, and for each order of gate and up rows. Files of runtime/host
-// make their tables of it, so a new policy needs only its row and its type.
+// A program of the build that prints a line with the types in
+// templates/moe/math for each activation function, score and normalization, and
+// one for each order of gate and up rows. Files of runtime/host build their
+// tables from its output, so a new policy needs only a row and a type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,8 @@
 using namespace moec;
 using namespace moec::catalog;
 
-/// The parameters of a function: those of all activations that apply it.
+/// Returns the parameters of a function: those of all activations that apply
+/// it.
 static std::string parametersOf(const ActivationFunction &function) {
   std::string parameters;
   for (const Activation &row : kActivations) {
@@ -38,7 +39,8 @@ static std::string parametersOf(const ActivationFunction &function) {
   return parameters;
 }
 
-/// The rows of a table, sorted by their names, as messages list them.
+/// Returns the rows of a table sorted by name, the order in which messages list
+/// them.
 template <typename Row, size_t N>
 static std::map<std::string_view, Row> sorted(const Row (&table)[N]) {
   std::map<std::string_view, Row> rows;

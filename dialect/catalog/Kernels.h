@@ -1,13 +1,13 @@
-//===- Kernels.h - kinds of kernel ------------------------------*- C++ -*-===//
+//===- Kernels.h - kinds of kernels -----------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A kind is a template and the stages that it does. moe.kernel names its row;
-// passes and emitters ask the row. What a row cannot say of arguments, members,
-// grid and schedule is in compiler/kernels.
+// A kind of kernel is a template and the stages that it fuses. moe.kernel names
+// its row, and passes and emitters read it. compiler/kernels implements the
+// arguments, members, grids and schedules that a row cannot express.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,28 +20,30 @@ namespace moec::catalog {
 
 struct KernelKind {
   std::string_view name;
-  std::string_view header;   ///< in templates/moe/kernel
-  std::string_view function; ///< in namespace moe
-  /// The stages in their order. A '?' follows one that may be absent.
+  std::string_view header;   ///< file in templates/moe/kernel
+  std::string_view function; ///< template in namespace moe
+  /// The stages in order. '?' follows an optional stage.
   WordList stages;
-  /// Fields that a programmatic launch reads before the launch in front of it
-  /// has ended, where that one does not write them.
+  /// Fields that a programmatic dependent launch reads before its predecessor
+  /// launch ends, if that launch does not write them.
   WordList early = {};
-  /// Every CTA routes the few tokens for itself.
+  /// Every CTA routes the few tokens itself.
   bool routesItself = false;
-  /// The argument block: operands and results by name, `x.stride` for the
-  /// stride of the rows of x, `tokens` for their number, and what a rank has of
-  /// its own (runtime/package/Stages.h). An operand that a stage lacks has no
-  /// field. Empty: compiler/kernels has the block.
+  /// The fields of the argument block: operands and results by name, `x.stride`
+  /// for the row stride of x, `tokens` for the number of tokens, and the
+  /// per-rank values of runtime/package/Stages.h. An optional operand that is
+  /// absent has no field. Empty: compiler/kernels defines the block.
   WordList arguments = {};
-  /// Members of Config: `Type:operand` is the element type of an operand,
-  /// `number` a fact of the kernel (compiler/plan/KernelFacts.h) as kNumber,
-  /// `number=other` takes another fact, a number or a flag where that is
-  /// absent.
+  /// Members of Config. `Type:operand` is the element type of an operand.
+  /// `number` is a fact of the kernel (compiler/plan/KernelFacts.h), printed as
+  /// kNumber. `number=other` falls back to another fact, a literal number or a
+  /// flag if the fact is absent.
   WordList members = {};
-  /// CTAs, with facts in braces. Empty: compiler/kernels has them.
+  /// The number of CTAs, with facts in braces. Empty: compiler/kernels computes
+  /// it.
   std::string_view grid = "";
-  /// The sizes in the name of the entry, likewise.
+  /// The sizes in the entry's name, with facts in braces. Empty:
+  /// compiler/kernels sets them.
   std::string_view label = "";
 };
 
@@ -128,8 +130,8 @@ inline constexpr KernelKind kKernelKinds[] = {
                   "out residual",
      .members = "Partial:partials Output:out pairs hidden experts "
                 "column_blocks places_early=early"},
-    // Between ranks: a kernel that writes into other windows ends when those
-    // of all ranks have written.
+    // Communication between ranks: a kernel that writes into the windows of
+    // other ranks ends when all ranks have written.
     {.name = "dispatch",
      .header = "dispatch.cuh",
      .function = "dispatch",
@@ -212,7 +214,7 @@ inline constexpr KernelKind kKernelKinds[] = {
      .function = "downSlices",
      .stages = "grouped_matmul combine",
      .early = "tiles tile_count"},
-    // Packing, once a layer: of the steps of moe.pack, moe.pack_order and
+    // Packing, once per layer: the steps of moe.pack, moe.pack_order and
     // moe.quantize_weights.
     {.name = "pack_copy",
      .header = "pack.cuh",
@@ -240,7 +242,8 @@ inline constexpr KernelKind kKernelKinds[] = {
      .stages = "pack_codes"},
 };
 
-/// Returns true if a kernel of the kind holds these stages, in this order.
+/// Returns true if a kernel of the kind can hold exactly these stages in this
+/// order.
 constexpr bool holds(const KernelKind &kind, WordList stages) {
   auto next = stages.begin();
   for (std::string_view word : kind.stages) {
@@ -255,7 +258,7 @@ constexpr bool holds(const KernelKind &kind, WordList stages) {
   return next == stages.end();
 }
 
-/// The kind that holds these stages, or null.
+/// Returns the kind that holds these stages, or null.
 constexpr const KernelKind *kindOf(WordList stages) {
   for (const KernelKind &kind : kKernelKinds)
     if (holds(kind, stages))

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A realization says what is multiplied for a scheme. Each scheme has a row
-// with its realizations in the order in which the resolver tries them.
+// A realization determines which values are multiplied to compute a scheme.
+// Each scheme's row lists its realizations in the order in which the resolver
+// tries them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@ namespace moec::catalog {
 
 struct Realization {
   std::string_view name;
-  /// Computes otherwise than the scheme says: taken only if the caller allows
-  /// it by this name.
+  /// The result differs from that of the scheme, so the realization is used
+  /// only if the caller allows it by name.
   bool isAnotherLayer = false;
   std::string_view summary;
 };
@@ -34,8 +35,8 @@ inline constexpr Realization kRealizations[] = {
 };
 // clang-format on
 
-// The orders that there are. An engine is native or dequantized, as
-// kNativeElements says.
+// The lists of realizations that schemes use. An engine multiplies natively or
+// dequantized as kNativeElements specifies.
 inline constexpr WordList kNative = "native";
 inline constexpr WordList kNativeOrConverted = "native dequantized";
 inline constexpr WordList kConvertedWeights = "dequantized";
@@ -44,13 +45,13 @@ inline constexpr WordList kQuantizedActivations = "native weight_only emulated";
 static_assert(areNames(kNativeOrConverted, kRealizations) &&
               areNames(kQuantizedActivations, kRealizations));
 
-/// An instruction that multiplies operands with the scales of their blocks.
-/// Engines.h says which engines use one, and for which operands.
+/// An instruction that multiplies operands with block scales. Engines.h lists
+/// the engines that use it, and for which operands.
 struct BlockInstruction {
-  WordList elements;     ///< of both operands
+  WordList elements;     ///< element types of both operands
   WordList scales;       ///< element types of the scales
-  WordList features;     ///< one of these is needed
-  std::string_view noun; ///< what an arch without it lacks
+  WordList features;     ///< the arch must have one of these
+  std::string_view noun; ///< name of the missing hardware, for messages
 };
 
 // clang-format off
@@ -61,7 +62,8 @@ inline constexpr BlockInstruction kBlockInstructions[] = {
 };
 // clang-format on
 
-/// The row for operands whose scales are of blocks in one row; null for none.
+/// Returns the row for operands whose scales are each for a block within one
+/// row, or null.
 constexpr const BlockInstruction *
 blockInstruction(std::string_view activation, std::string_view activationScale,
                  std::string_view weight, std::string_view weightScale) {

@@ -1,14 +1,14 @@
-//===- RoutingMethods.h - how experts are chosen ----------------*- C++ -*-===//
+//===- RoutingMethods.h - routing methods -----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A routing method is three parts in a row: a score for each expert, a
-// selection of top_k of them, a normalization of the selected scores. The
-// words of score, select and normalize are what manifest.layer says and what
-// the reference implements; the policies are types in templates/moe/routing.
+// A routing method consists of a score for each expert, a selection of top_k
+// experts, and a normalization of the selected scores. manifest.layer stores
+// the words in `score`, `select` and `normalize`, and the reference implements
+// them. The policies are types in templates/moe/routing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,18 +19,20 @@
 
 namespace moec::catalog {
 
-/// A step of routing, and the C++ type that does it.
+/// A step of routing and the C++ type that implements it.
 struct RoutingStep {
   std::string_view name;
   std::string_view policy;
-  /// The header of templates/ with the policy, if it is not that of the others.
+  /// The header in templates/ that defines the policy, if it differs from that
+  /// of the other steps.
   std::string_view header = {};
 };
 
-/// log_sigmoid: weights are made of the logarithm of the sigmoid, keys of the
-/// sigmoid. sparsemixer: a softmax over the experts near the best, by rounds.
-/// drawn: a random number for each token and expert. drawn_normal: one that is
-/// larger for experts in the middle.
+/// log_sigmoid: weights are computed from the logarithm of the sigmoid, and
+/// selection keys from the sigmoid. sparsemixer: a softmax over the experts
+/// whose logits are close to the best, in rounds. drawn: a pseudo-random value
+/// for each token and expert. drawn_normal: like drawn, with larger values for
+/// experts in the middle.
 inline constexpr RoutingStep kScores[] = {
     {.name = "identity", .policy = "moe::routing::Identity"},
     {.name = "softmax", .policy = "moe::routing::Softmax"},
@@ -45,7 +47,8 @@ inline constexpr RoutingStep kScores[] = {
     {.name = "none", .policy = "moe::routing::Identity"},
 };
 
-/// top_k: with groups, of the best groups. given: the caller has selected.
+/// top_k: if there are groups, only from the best groups. given: the caller
+/// passes the ids.
 inline constexpr RoutingStep kSelections[] = {
     {.name = "top_k", .policy = "moe::routing::TopK"},
     {.name = "top_k_per_group", .policy = "moe::routing::TopKPerGroup"},
@@ -53,8 +56,8 @@ inline constexpr RoutingStep kSelections[] = {
 };
 
 /// softmax: of the selected scores. sigmoid: of the selected logits.
-/// sum_epsilon: the sum plus #moe.routing's epsilon, which is 1e-20 if the
-/// layer has none.
+/// sum_epsilon: divides by the sum plus the epsilon of #moe.routing, by default
+/// 1e-20.
 inline constexpr RoutingStep kNormalizations[] = {
     {.name = "none", .policy = "moe::routing::None"},
     {.name = "softmax", .policy = "moe::routing::SoftmaxSelected"},
@@ -68,12 +71,12 @@ struct RoutingMethod {
   std::string_view score;     ///< a row of kScores
   std::string_view select;    ///< a row of kSelections
   std::string_view normalize; ///< a row of kNormalizations
-  /// Which of #moe.routing's fields and of the layer's options the method
-  /// takes: groups, bias, scale, expert_scale, table, softcap, logit_scale,
+  /// The fields of #moe.routing and options of the layer that the method
+  /// supports: groups, bias, scale, expert_scale, table, softcap, logit_scale,
   /// epsilon, sinks.
   WordList options = {};
-  /// Which of them it cannot do without, or weight_on_input: that weights
-  /// multiply x. A bias and that need no saying.
+  /// The options that the method requires, or weight_on_input if the weights
+  /// must multiply x. A required bias and weight_on_input are set implicitly.
   WordList needs = {};
 };
 
@@ -125,8 +128,8 @@ constexpr bool areRoutingMethodsWhole() {
 }
 static_assert(areRoutingMethodsWhole());
 
-/// Stands for a method where an importer knows a scoring function and flags
-/// alone; moe-infer-routing replaces it.
+/// A placeholder that importers write if a config has only a scoring function
+/// and flags; moe-infer-routing replaces it.
 inline constexpr std::string_view kAutoRouting = "auto";
 
 } // namespace moec::catalog

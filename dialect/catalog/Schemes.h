@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A scheme is a name for two descriptors: what the activations (a1, a2) and the
-// weights (w1, w2) of both matmuls are made of. A descriptor's fields
-// are those of #moe.descriptor; element types are spelled as in MLIR. Weights
-// of a policy that dequantizes may as well be spelled out, with other groups
-// and types of scales. Activations that have scales beside such weights are
-// emulated: quantized and dequantized at once, and multiplied as 16 bits.
+// A scheme is a name for two descriptors, one for the activations (a1, a2) and
+// one for the weights (w1, w2) of both matmuls. The fields of a descriptor are
+// those of #moe.descriptor, and element types are spelled as in MLIR. Schemes
+// whose policy dequantizes weights can also be spelled out with other groups
+// and scale types. With such weights, quantized activations are emulated: they
+// are quantized, dequantized immediately, and multiplied as 16-bit values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,36 +21,40 @@
 
 namespace moec::catalog {
 
-/// Rows and columns that share a scale; -1 is the whole extent, 0 no scale.
+/// The rows and columns that share a scale; -1 is the whole extent, 0 is no
+/// scale.
 struct ScaleGroup {
   int rows = 0, columns = 0;
   constexpr bool operator==(const ScaleGroup &) const = default;
 };
 inline constexpr ScaleGroup kPerTensor = {-1, -1};
-/// Per token of activations, per output channel of weights.
+/// Per token for activations, per output channel for weights.
 inline constexpr ScaleGroup kPerRow = {1, -1};
 
-/// One quantized (or plain) operand. No scale: every field after `element`
-/// stays at its default.
+/// One operand, quantized or not. Without a scale, every field after `element`
+/// keeps its default.
 struct SchemeDescriptor {
   std::string_view element;
   ScaleGroup group = {};
   std::string_view scale = {};       ///< element type of the scale
-  bool dynamic = false;              ///< scale computed at run time
-  std::string_view secondScale = {}; ///< element type of the scale of scales
+  bool dynamic = false;              ///< the scale is computed at run time
+  std::string_view secondScale = {}; ///< element type of the second-level scale
   std::string_view zeroPoint = {};   ///< element type of the zero point
-  std::string_view scaleRule = {};   ///< of dynamic f8E8M0FNU; {}: the type's
-  bool secondPerRow = false;         ///< the second scale is computed too
+  /// Rule for dynamic f8E8M0FNU scales; {}: the element's default.
+  std::string_view scaleRule = {};
+  bool secondPerRow = false; ///< the second scale is per row and dynamic
 };
 
-/// The policy of layers whose weights become numbers of 16 bits, whatever their
-/// codes and scales, and whether activations are quantized or not.
+/// The policy of layers whose weights are converted to 16-bit values, for all
+/// codes (quantized values) and scales, and with or without quantized
+/// activations.
 inline constexpr std::string_view kWeightOnly = "moe::quant::WeightOnly";
-/// That of weights of 4 bits which become elements of the activations' 8 as
-/// they are; scales multiply sums.
+/// The policy of layers with 4-bit weights that are converted exactly to the
+/// activations' 8-bit type; the scales multiply the accumulators.
 inline constexpr std::string_view kCodeGroups = "moe::quant::CodeGroups<128>";
 
-/// Operands of 8 bits are multiplied as they are: kNativeScales has the policy.
+/// 8-bit operands are multiplied natively, and kNativeScales specifies the
+/// policy.
 inline constexpr std::string_view kByScales = "";
 
 /// The policy of operands that are not quantized.
@@ -59,17 +63,17 @@ inline constexpr std::string_view kUnquantized = "moe::quant::None";
 struct Scheme {
   std::string_view name;
   SchemeDescriptor activations, weights;
-  WordList realizations; ///< rows of kRealizations, the best first
+  WordList realizations; ///< rows of kRealizations, the preferred one first
   /// The C++ type in templates/moe/quant, or kByScales.
   std::string_view policy = kByScales;
 };
 
-/// Operands of one type of 8 bits whose scales multiply sums: the groups of
-/// both as kernels read them.
+/// 8-bit operands of one element type whose scales multiply the accumulators,
+/// with the scale groups that kernels read.
 struct NativeScales {
   std::string_view element;
   ScaleGroup activations, weights;
-  std::string_view policy; ///< the C++ type in templates/moe/quant
+  std::string_view policy; ///< C++ type in templates/moe/quant
 };
 
 // clang-format off
@@ -84,7 +88,8 @@ inline constexpr NativeScales kNativeScales[] = {
 };
 // clang-format on
 
-/// Whether a number of each `from` is one of each `to` if it is repeated.
+/// Returns true if repeating the scales of groups `from` yields a scale for
+/// each group `to`.
 constexpr bool repeatsTo(ScaleGroup from, ScaleGroup to) {
   const auto covers = [](int whole, int part) {
     return whole == part || whole == -1 || (part > 0 && whole % part == 0);
@@ -92,9 +97,9 @@ constexpr bool repeatsTo(ScaleGroup from, ScaleGroup to) {
   return covers(from.rows, to.rows) && covers(from.columns, to.columns);
 }
 
-/// The row for operands with scales of these groups; packing repeats those of
-/// weights where the row's are smaller. Null: engines cannot multiply them as
-/// they are.
+/// Returns the row for operands with scales of these groups, or null if engines
+/// cannot multiply them natively. Packing repeats the weight scales if the
+/// row's groups are smaller.
 constexpr const NativeScales *nativeScales(std::string_view element,
                                            ScaleGroup activations,
                                            ScaleGroup weights) {

@@ -1,13 +1,13 @@
-//===- StoredLayouts.h - how checkpoints store weights ----------*- C++ -*-===//
+//===- StoredLayouts.h - layouts of weights in checkpoints ------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The places in memory of the elements of an expert's w13 and w2, of their
-// scales and of their zero points, before they are packed. What stands here is
-// all that anyone knows about a layout.
+// The memory layout of an expert's w13 and w2, their scales and their zero
+// points before they are packed. These tables are the only definition of a
+// layout; other code reads them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,15 +18,17 @@
 
 namespace moec::catalog {
 
-/// The matrix [rows, columns] of one expert: rows are those of the weight (its
-/// outputs), columns go along k.
+/// The matrix [rows, columns] of one expert. Rows are the weight's outputs, and
+/// columns go along K.
 struct StoredTensor {
-  bool rowsLast = false;        ///< in memory it is [columns, rows]
-  std::string_view packed = {}; ///< "rows" or "columns": i32 hold several
-  WordList slots = {};          ///< where the i-th of them is; empty: at i
-  int added = 0;                ///< to each element as it is read
-  bool atoms = false; ///< elements of 8 bits in atoms of 128 x 4, the last ones
-                      ///< filled up (templates/moe/math/scale_atoms.cuh)
+  bool rowsLast = false; ///< stored as [columns, rows]
+  /// "rows" or "columns": an i32 packs several elements along that dimension.
+  std::string_view packed = {};
+  WordList slots = {}; ///< slot of each packed element; empty: in order
+  int added = 0;       ///< added to each element when it is read
+  /// 8-bit elements in 128 x 4 blocks, padded to whole blocks
+  /// (moe/math/scale_atoms.cuh).
+  bool atoms = false;
   constexpr bool isAsRead() const {
     return !rowsLast && packed.empty() && !atoms;
   }
@@ -37,20 +39,20 @@ struct StoredLayout {
   StoredTensor weights = {}, scales = {}, zeroPoints = {};
 };
 
-/// The order of AWQ's nibbles.
+/// The order of the 4-bit elements in an AWQ word.
 inline constexpr WordList kAwqSlots = "0 4 1 5 2 6 3 7";
 
 inline constexpr StoredTensor kRowsLast = {.rowsLast = true};
 
 // clang-format off
 inline constexpr StoredLayout kStoredLayouts[] = {
-    {.name = "rows"}, // as kernels read them, except gate and up rows
+    {.name = "rows"}, // the layout that kernels read, except for the order of gate and up rows
     {.name = "columns", .weights = kRowsLast},
     {.name = "columns_with_scales", .weights = kRowsLast, .scales = kRowsLast, .zeroPoints = kRowsLast},
-    // cuBLAS's and CUTLASS's order of block scales, in which vLLM and
-    // FlashInfer hold those of weights.
+    // The block scale layout of cuBLAS and CUTLASS, in which vLLM and
+    // FlashInfer keep the scales of weights.
     {.name = "scales_128x4", .scales = {.atoms = true}},
-    // AutoGPTQ; its zero points are less by one, which gptq_v2 mended.
+    // AutoGPTQ stores zero points minus one; gptq_v2 corrected that.
     {.name = "gptq", .weights = {.rowsLast = true, .packed = "columns"}, .scales = kRowsLast,
      .zeroPoints = {.rowsLast = true, .packed = "rows", .added = 1}},
     {.name = "gptq_v2", .weights = {.rowsLast = true, .packed = "columns"}, .scales = kRowsLast,
@@ -62,17 +64,17 @@ inline constexpr StoredLayout kStoredLayouts[] = {
 };
 // clang-format on
 
-/// The names of the weights of shared experts begin so, where these have
-/// weights of their own.
+/// The name prefix of the weights of shared experts, if these have their own
+/// weights.
 inline constexpr std::string_view kSharedPrefix = "shared_";
 
-/// The name of an input that the other experts have likewise.
+/// Returns the name of the corresponding input of the routed experts.
 constexpr std::string_view withoutShared(std::string_view input) {
   return input.starts_with(kSharedPrefix) ? input.substr(kSharedPrefix.size())
                                           : input;
 }
 
-/// The stored tensor of an input of the layer, by its name: "w13",
+/// Returns the stored tensor for an input of the layer, such as "w13" or
 /// "w2_zero_point".
 constexpr StoredTensor storedTensor(const StoredLayout &layout,
                                     std::string_view input) {
