@@ -125,6 +125,10 @@ def check_engine(overlay):
         yield from expect(f"an engine without {name}", of_class, f"{name}(")
 
 
+def mlir_headers(tablegen):
+    return pathlib.Path(tablegen).resolve().parent.parent / "include"
+
+
 def check_stage(overlay, tablegen):
     path = "runtime/package/Stages.h"
     table, names = "inline constexpr StageKind kStageKinds[] = {\n", "#define MOEC_STAGES(STAGE) \\\n"
@@ -146,7 +150,7 @@ def check_stage(overlay, tablegen):
     ops = overlay.write("dialect/MoeStageOps.td", (ROOT / "dialect/MoeStageOps.td").read_text(encoding="utf-8").replace(
         "\ndef Moe_AmaxOp", OP + "\ndef Moe_AmaxOp", 1))
     # An include is looked for in the working folder first.
-    command = [tablegen, "-gen-op-decls", f"-I{overlay.folder}", f"-I{ROOT}", f"-I{pathlib.Path(tablegen).resolve().parent.parent / 'include'}",
+    command = [tablegen, "-gen-op-decls", f"-I{overlay.folder}", f"-I{ROOT}", f"-I{mlir_headers(tablegen)}",
                str(ROOT / "dialect/MoeOps.td")]
     done = subprocess.run(command, cwd=overlay.folder, capture_output=True, text=True)
     if done.returncode or "class StubOp" not in done.stdout:
@@ -156,7 +160,8 @@ def check_stage(overlay, tablegen):
     yield from expect("an op whose format names no operand", done.stderr.split("error: ")[1:], "sauce")
 
 
-def check_kind(overlay):
+def check_kind(overlay, tablegen):
+    overlay.command += ["-isystem", str(mlir_headers(tablegen))]
     row = "inline constexpr KernelKind kKernelKinds[] = {\n"
     path = "compiler/kernels/stub.cpp"
     overlay.write("compiler/kernels/Kinds.inc", "MOEC_KERNEL(stub)\n")
@@ -177,7 +182,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--compiler", default="c++", help="a C++ compiler")
     parser.add_argument("--build", type=pathlib.Path, required=True, help="the build folder, for headers that it generates")
-    parser.add_argument("--tablegen", default="", help="mlir-tblgen; without it the op is left out")
+    parser.add_argument("--tablegen", default="", help="mlir-tblgen; without it the op and the kind are left out")
     options = parser.parse_args()
     failures = []
     with tempfile.TemporaryDirectory() as folder:
@@ -186,7 +191,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         failures += check_stage(Overlay(folder, options.compiler, options.build), options.tablegen)
     with tempfile.TemporaryDirectory() as folder:
-        failures += check_kind(Overlay(folder, options.compiler, options.build))
+        failures += check_kind(Overlay(folder, options.compiler, options.build), options.tablegen) if options.tablegen else []
     print("\n".join(failures))
     print(f"recipes: {len(ENGINE_MEMBERS)} members of an engine, {len(failures)} failures")
     return 1 if failures else 0
