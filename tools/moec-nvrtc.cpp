@@ -1,12 +1,13 @@
-//===- moec-nvrtc.cpp - compiles kernels for a process that loads them ----===//
+//===- moec-nvrtc.cpp - NVRTC in a separate process -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The libraries and moec-run start it (runtime/jit/CompileWorker.h). Jobs come
-// by the socket that is its standard input, and answers go there.
+// The libraries and moec-run start this program
+// ("runtime/jit/CompileWorker.h"). Its standard input is a socket, over which
+// it receives jobs and sends answers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@
 #include <unistd.h>
 
 int main() {
-  // A compile that nobody waits for ends with the thread that asked for it.
+  // Ends this process with the thread that requested the compilation.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   int type = 0;
   socklen_t size = sizeof type;
@@ -32,6 +33,6 @@ int main() {
   }
   int status = moec::guarded(
       "moec-nvrtc", [] { return moec::runtime::serveCompiles(STDIN_FILENO); });
-  // Destructors of NVRTC would only cost time.
+  // Skips the destructors of NVRTC, which only take time.
   ::_exit(status);
 }

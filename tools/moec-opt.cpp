@@ -1,12 +1,12 @@
-//===- moec-opt.cpp - passes by their names -------------------------------===//
+//===- moec-opt.cpp - runs passes by name ---------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Parses a module, runs the passes that the command line names and prints it.
-// For tests and for people who want to see what a single pass does.
+// Parses a module, runs the passes that the command line names, and prints the
+// module. It is for tests and for inspecting a single pass.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,8 @@
 
 using namespace moec;
 
-/// The text of which each part, where it has several, is within bounds.
+/// Reads a text. Each of its parts, which `marker` separates, must be within
+/// the size limit.
 static Result<std::string> read(const std::string &path,
                                 llvm::StringRef marker) {
   Result<std::string> text = compiler::readInput(path);
@@ -45,14 +46,14 @@ static Result<std::string> read(const std::string &path,
 
 static int runMain(int argc, char **argv) {
   mlir::DialectRegistry registry;
-  // func carries the examples of single stages in the documentation.
+  // The dialect func holds the examples of single stages in the documentation.
   registry.insert<moec::moe::MoeDialect, mlir::func::FuncDialect>();
   moec::compiler::registerPasses();
   moec::compiler::registerPipeline();
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   llvm::InitLLVM init(argc, argv);
-  // "moec opt" when moec starts it.
+  // The program is named "moec opt" if moec starts it.
   const std::string program = llvm::sys::path::filename(argv[0]).str();
   const auto [input, output] = mlir::registerAndParseCLIOptions(
       argc, argv, "moec-opt: the passes of moec by their names\n", registry);

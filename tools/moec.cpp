@@ -1,11 +1,11 @@
-//===- moec.cpp - the compiler's program ----------------------------------===//
+//===- moec.cpp - the command moec ----------------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The command is a part of the compiler: libmoec.so has it as moec_main.
+// The command is part of the compiler: libmoec.so exports it as moec_main.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,9 +1,9 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""moec: a compiler for Mixture-of-Experts layers.
+"""moec: a compiler for Mixture-of-Experts (MoE) layers.
 
-compile() turns the description of a layer into kernels, load() loads them, Package.layer() packs weights, and the layer is a
-function of arrays. Nothing is imported or opened before it is used.
+compile() compiles the description of a layer to kernels, load() loads them, and Package.layer() packs the weights. The resulting
+layer is a function of arrays. Submodules and the native library are loaded on first use.
 """
 
 import importlib
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from moec.report import Report as Report
     from moec.report import Support as Support
 
-# The module that has each public name.
+# Maps each submodule to its public names.
 _HOMES = {
     "arrays": ("from_bfloat16", "to_bfloat16"),
     "checkpoint": ("Checkpoint",),

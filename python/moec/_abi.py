@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The C interface of runtime/include/moec/moec.h for ctypes. A test compares both by a C program."""
+"""ctypes declarations of the C interface, runtime/include/moec/moec.h. A test compares the two with a C program."""
 
 import ctypes as c
 import enum
@@ -111,7 +111,7 @@ class Tensor(c.Structure):
     ]
 
 
-# A Tensor as bytes: filling a kept buffer takes a quarter of the time of filling ctypes structs.
+# The layout of Tensor. Packing bytes into an existing buffer takes a quarter of the time of filling ctypes structs.
 TENSOR = struct.Struct("@PPPi4xPP")
 
 
@@ -138,7 +138,7 @@ class WeightsOptions(c.Structure):
     ]
 
 
-# A caller who connects ranks itself gives these.
+# Callbacks of a caller that connects the ranks itself.
 ALL_GATHER_FUNCTION = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_uint64, c.c_void_p)
 WINDOW_FUNCTION = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_uint64, c.POINTER(c.c_uint64))
 
@@ -178,7 +178,7 @@ class RunOptions(c.Structure):
     ]
 
 
-# Names of the header without moec_.
+# Names of the header's structs, without the prefix moec_.
 STRUCTS: dict[str, type[c.Structure]] = {
     "load_options": LoadOptions,
     "value": Value,
@@ -191,7 +191,7 @@ STRUCTS: dict[str, type[c.Structure]] = {
     "context_options": ContextOptions,
     "run_options": RunOptions,
 }
-# The prefix of the header's constants, and the enumeration.
+# For each enumeration of the header: the prefix of its constants, and its Python class.
 ENUMS: dict[str, tuple[str, type[enum.IntEnum]]] = {
     "status": ("MOEC_", Status),
     "log_level": ("MOEC_LOG_", LogLevel),
@@ -207,7 +207,7 @@ _handle, _text, _size = c.c_void_p, c.c_char_p, c.c_size_t
 _out = c.POINTER(c.c_void_p)
 _count, _extents = c.POINTER(c.c_uint64), c.POINTER(c.c_int64)
 
-# Result and arguments of each function of the header, without moec_.
+# Result type and argument types of each function of the header, by name without moec_.
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "version": (c.c_int32, []),
     "status_name": (_text, [c.c_int]),
@@ -239,7 +239,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "package_workspace_bytes": (c.c_int, [_handle, c.c_int64, _count]),
     "package_state_bytes": (c.c_int, [_handle, _count]),
     "package_pack_scratch_bytes": (c.c_int, [_handle, _count]),
-    # Tensors come as the address of a buffer of TENSOR records.
+    # Tensors are passed as the address of a buffer of TENSOR records.
     "layer_create": (c.c_int, [_handle, c.c_void_p, _size, c.POINTER(LayerOptions), c.c_void_p, _out]),
     "layer_repack": (
         c.c_int,
@@ -275,7 +275,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "families_json": (c.c_int, [_out]),
     "main": (c.c_int, [c.c_int, c.POINTER(c.c_char_p)]),
 }
-# Functions that libmoec-runtime.so lacks.
+# Functions that libmoec-runtime.so does not have.
 OF_THE_COMPILER = (
     "compile_config",
     "explain_config",

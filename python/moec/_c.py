@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Python's numbers, words and paths as C takes them. ctypes itself cuts numbers to size, and texts at a NUL."""
+"""Converts Python's integers, strings and paths to C. ctypes itself truncates integers, and strings at a NUL byte."""
 
 import operator
 import os
@@ -10,7 +10,8 @@ from moec.errors import InvalidArgument
 
 
 def integer(number: Any, label: str, *, bits: int = 64) -> int:
-    """An integer that a signed type of so many bits holds."""
+    """Returns `number` as an int. Raises TypeError if it is no integer, InvalidArgument if it does not fit a signed type of
+    `bits` bits."""
     try:
         made = operator.index(number)
     except TypeError:
@@ -21,7 +22,7 @@ def integer(number: Any, label: str, *, bits: int = 64) -> int:
 
 
 def text(words: str, label: str) -> bytes:
-    """UTF-8 without a NUL."""
+    """Encodes `words` as UTF-8. Raises InvalidArgument if it contains a NUL character."""
     if not isinstance(words, str):
         raise TypeError(f"{label}: expected a text, got {type(words).__name__}")
     return _without_nul(words.encode(), label)

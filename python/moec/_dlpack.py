@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""DLTensor out of a DLPack capsule, by ctypes."""
+"""Reads the DLTensor of a DLPack capsule with ctypes."""
 
 import ctypes as c
 from typing import Any
@@ -46,7 +46,7 @@ class ManagedVersioned(c.Structure):
     ]
 
 
-# (code, bits) of DLDataType, with one lane; raw bits of unsigned integers have a type of their own.
+# Element types by (code, bits) of a DLDataType with one lane. Unsigned integers hold raw bits.
 ELEMENT_TYPES = {
     (0, 8): "i8",
     (0, 32): "i32",
@@ -69,10 +69,10 @@ _is_valid.restype, _is_valid.argtypes = c.c_int, [c.py_object, c.c_char_p]
 
 
 def capsule_of(array: Any, stream: int | None) -> Any:
-    """The capsule, of version 1 where the array can."""
+    """Returns the array's DLPack capsule, of version 1 if the array supports it. `stream`: the consumer's CUstream or None."""
     arguments: dict[str, Any] = {}
     if array.__dlpack_device__()[0] in GPU_DEVICES:
-        # The legacy default stream is 1 there.
+        # In DLPack, stream 1 is the legacy default stream.
         arguments["stream"] = stream or 1
     try:
         return array.__dlpack__(max_version=(NEWEST_MAJOR, 0), **arguments)
@@ -81,7 +81,7 @@ def capsule_of(array: Any, stream: int | None) -> Any:
 
 
 def tensor_of(capsule: Any) -> tuple[DLTensor, bool]:
-    """The tensor, and whether it may be written. The capsule keeps its memory alive."""
+    """Returns the capsule's tensor, and True if it is writable. The tensor is valid while the capsule lives."""
     if _is_valid(capsule, b"dltensor_versioned"):
         versioned = ManagedVersioned.from_address(_pointer(capsule, b"dltensor_versioned"))
         if versioned.major > NEWEST_MAJOR:

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The GPU that is here, by torch where it is loaded, else by the driver."""
+"""Queries GPUs through torch if it is loaded, otherwise through the CUDA driver."""
 
 import ctypes
 import functools
@@ -17,7 +17,7 @@ COMPUTE_CAPABILITY_MAJOR, COMPUTE_CAPABILITY_MINOR = 75, 76
 
 @functools.cache
 def driver() -> ctypes.CDLL | None:
-    """libcuda.so.1, initialized; None where there is none or no GPU."""
+    """Returns the initialized libcuda.so.1, or None if there is no driver or no GPU."""
     try:
         cuda = ctypes.CDLL(os.environ.get("MOEC_CUDA_DRIVER_PATH") or "libcuda.so.1")
         return cuda if cuda.cuInit(0) == 0 else None
@@ -26,7 +26,7 @@ def driver() -> ctypes.CDLL | None:
 
 
 def driver_version() -> tuple[int, int] | None:
-    """The CUDA version of the driver; None where there is no driver."""
+    """Returns the CUDA version of the driver as (major, minor), or None without a driver."""
     get, number = getattr(driver(), "cuDriverGetVersion", None), ctypes.c_int()
     if get is None or get(ctypes.byref(number)):
         return None
@@ -34,19 +34,19 @@ def driver_version() -> tuple[int, int] | None:
 
 
 def torch_of_process() -> Any:
-    """torch where it is loaded and sees a GPU, else None."""
+    """Returns torch if it is already imported and sees a GPU, otherwise None."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_available() else None
 
 
 def current_ordinal() -> int | None:
-    """The device that torch takes; None where torch is not loaded."""
+    """Returns the ordinal of torch's current device, or None if torch is not loaded."""
     torch = torch_of_process()
     return int(torch.cuda.current_device()) if torch else None
 
 
 def devices() -> list[tuple[str, tuple[int, int]]]:
-    """Name and compute capability of each GPU."""
+    """Returns the name and the compute capability of each GPU."""
     cuda = driver()
     if cuda is None:
         return []
@@ -67,7 +67,8 @@ def devices() -> list[tuple[str, tuple[int, int]]]:
 
 @functools.cache
 def arch_of(major: int, minor: int) -> str:
-    """The arch of a compute capability. The arch-specific one has the wider instruction set, where there is one."""
+    """Returns moec's arch for a compute capability. Prefers the arch-specific one ("sm_90a"), which has the larger instruction
+    set."""
     known = {row["name"] for row in json.loads(library().text("catalog_json"))["archs"]}
     for arch in (f"sm_{major}{minor}a", f"sm_{major}{minor}"):
         if arch in known:
@@ -76,7 +77,7 @@ def arch_of(major: int, minor: int) -> str:
 
 
 def current_arch() -> str:
-    """The arch of the current GPU. Raises NoDriver where there is none."""
+    """Returns the arch of the current GPU. Raises NoDriver if there is no GPU."""
     torch = torch_of_process()
     if torch:
         return arch_of(*torch.cuda.get_device_capability())

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""HTML for notebooks. Pictures are the library's: the page of a report, in a frame of its own."""
+"""Builds HTML for notebooks. The page of a report comes from the library and is shown in its own frame."""
 
 import html
 
@@ -8,7 +8,7 @@ HEIGHT = 640
 
 
 def frame(page: str) -> str:
-    """A page inside of a notebook: neither's style reaches the other."""
+    """Embeds a page in a notebook, isolated so that neither affects the style of the other."""
     return (
         f"<iframe title='moec explain' sandbox srcdoc='{html.escape(page)}' width='100%' height='{HEIGHT}' "
         "style='border:0;resize:vertical'></iframe>"
@@ -20,7 +20,7 @@ def title(text: str, more: str) -> str:
 
 
 def table(heads: list[str], rows: list[list[str]]) -> str:
-    """Nothing where there are no rows."""
+    """Builds a table, or "" if there are no rows."""
     if not rows:
         return ""
     head = "".join(f"<th>{html.escape(text)}</th>" for text in heads)

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds libmoec.so, opens it once, and turns statuses into exceptions."""
+"""Locates and opens libmoec.so once, and converts statuses to exceptions."""
 
 import ctypes
 import os
@@ -19,7 +19,7 @@ VARIABLE = "MOEC_LIBRARY"
 
 
 def path_of_library() -> pathlib.Path:
-    """MOEC_LIBRARY, else the file beside this module. Raises ImportError where there is none."""
+    """Returns MOEC_LIBRARY if set, otherwise the file beside this module. Raises ImportError if the file does not exist."""
     if given := os.environ.get(VARIABLE):
         path = pathlib.Path(given)
         if not path.is_file():
@@ -32,7 +32,8 @@ def path_of_library() -> pathlib.Path:
 
 
 def get_include() -> str:
-    """The folder of moec's C and C++ headers, moec/moec.h and moec/moec.hpp say: g++ -I takes it."""
+    """Returns the folder of the C and C++ headers moec/moec.h and moec/moec.hpp, for the compiler option -I. Raises ImportError
+    if it does not exist."""
     folder = pathlib.Path(__file__).with_name("include")
     if not (folder / "moec" / "moec.h").is_file():
         raise ImportError(f"no headers lie in {folder}: install moec's wheel")
@@ -40,12 +41,13 @@ def get_include() -> str:
 
 
 def get_library() -> str:
-    """The path of libmoec.so, for a linker. It exports the C interface and needs libc, libm and libgcc_s."""
+    """Returns the path of libmoec.so, for a linker. The library exports the C interface and depends on libc, libm and libgcc_s
+    only."""
     return str(path_of_library())
 
 
 class Library:
-    """The functions of the C interface."""
+    """The opened library. The functions of the C interface are attributes, named without moec_."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
@@ -73,7 +75,7 @@ class Library:
         raise AttributeError(name)
 
     def check(self, status: int) -> None:
-        """Raises what the status says."""
+        """Raises the exception of a status other than MOEC_OK."""
         if status:
             raise self.error(status)
 
@@ -82,7 +84,7 @@ class Library:
         return error_of((self.functions.moec_status_name(status) or b"").decode(), as_python(message))
 
     def made(self, name: str, *arguments: Any) -> "Handle":
-        """A handle out of a function whose last argument it is."""
+        """Calls a function whose last argument receives an object, and returns the object as a Handle."""
         destroy_deferred()
         made = ctypes.c_void_p()
         self.check(getattr(self, name)(*arguments, ctypes.byref(made)))
@@ -90,7 +92,7 @@ class Library:
         return Handle(made.value, getattr(self, _DESTROY[name]))
 
     def text(self, name: str, *arguments: Any) -> str:
-        """A text that a function makes."""
+        """Calls a function whose last argument receives a text, and returns the text."""
         made = ctypes.c_void_p()
         self.check(getattr(self, name)(*arguments, ctypes.byref(made)))
         try:
@@ -99,7 +101,7 @@ class Library:
             self.functions.moec_text_destroy(made)
 
     def number(self, name: str, *arguments: Any) -> int:
-        """A 64-bit number that a function writes."""
+        """Calls a function whose last argument receives a 64-bit integer, and returns it."""
         number = ctypes.c_uint64()
         self.check(getattr(self, name)(*arguments, ctypes.byref(number)))
         return number.value
@@ -118,7 +120,7 @@ _DESTROY = {
     "weights_open": "weights_close",
 }
 
-# The C interface must not be entered from its callbacks, in which Python may collect garbage.
+# A callback must not call the C interface, but Python may collect garbage during one. Handles are then destroyed later.
 _callback = threading.local()
 _deferred: deque[tuple[Any, int]] = deque()
 
@@ -139,7 +141,7 @@ def _destroy(function: Any, address: int) -> None:
 
 
 def destroy_deferred() -> None:
-    """Destroys what was dropped while a callback ran."""
+    """Destroys the handles that were dropped during a callback."""
     while _deferred:
         try:
             function, address = _deferred.popleft()
@@ -149,7 +151,7 @@ def destroy_deferred() -> None:
 
 
 class Handle:
-    """An object of the library. It is destroyed with its last reference, so that a call in flight keeps it."""
+    """Owns an object of the library and destroys it with the last reference. A call in flight keeps its handles alive."""
 
     __slots__ = ("__weakref__", "_as_parameter_", "destroy", "memory")
 
@@ -158,7 +160,7 @@ class Handle:
         self.memory: Any = None
         """Owners of memory that the object points to."""
         self.destroy = weakref.finalize(self, _destroy, destroy, address)
-        # At the end of the process the driver may be gone.
+        # At process exit the driver may already be unloaded.
         self.destroy.atexit = False
 
     def __reduce__(self) -> Any:
@@ -170,7 +172,7 @@ _opened: list[Library] = []
 
 
 def library() -> Library:
-    """The library, opened on first use. Raises ImportError where it is missing or of another version."""
+    """Returns the library and opens it on first use. Raises ImportError if it is missing or has another version."""
     if not _opened:
         with _lock:
             if not _opened:

@@ -1,8 +1,8 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The library's messages go to logging, and its progress to bars or to a function of the caller.
+"""Sends the library's messages to `logging`, and its progress to progress bars or to a function of the caller.
 
-MOEC_LOG leaves messages to the library, which writes them to stderr. MOEC_PROGRESS=0 shows no bars.
+If MOEC_LOG is set, the library itself writes its messages to stderr. MOEC_PROGRESS=0 disables progress bars.
 """
 
 import atexit
@@ -40,7 +40,7 @@ def _log(_: Any, level: int, message: bytes) -> None:
 
 
 class _Bars:
-    """A tqdm bar for each step. It appears after half a second and leaves nothing behind."""
+    """One tqdm bar for each step. A bar appears after half a second and is removed when the step ends."""
 
     def __init__(self) -> None:
         from tqdm import tqdm  # type: ignore[import-untyped, unused-ignore]
@@ -65,7 +65,7 @@ class _Bars:
 
 
 class _Listener:
-    """A function that hears progress, and the first exception that it raised."""
+    """A progress function and the first exception that it raised."""
 
     def __init__(self, function: Progress) -> None:
         self.function = function
@@ -73,7 +73,7 @@ class _Listener:
 
 
 class _Listeners:
-    """Who hears progress. The library has one function for the process, set while somebody listens."""
+    """All active progress functions. The library has one callback per process, which is set while there is a listener."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -86,7 +86,7 @@ class _Listeners:
             for listener in tuple(self.all):
                 try:
                     listener.function(step.decode(errors="replace"), done, total)
-                except BaseException as error:  # raised again where the caller can catch it
+                except BaseException as error:  # raised again outside of the callback
                     listener.failed = listener.failed or error
         finally:
             library_module.leave_callback()
@@ -109,10 +109,10 @@ _kept: list[Any] = []
 
 
 class _Signals:
-    """SIGINT while the main thread is inside of the library.
+    """Handles SIGINT while the main thread is inside the library.
 
-    Python's handler would raise KeyboardInterrupt in a function that the library calls, where ctypes drops it. So the
-    exception is kept, the library is told to end its call, and the exception is raised behind that.
+    Python's handler would raise KeyboardInterrupt within a callback, where ctypes discards exceptions. Therefore the exception is
+    stored, the library is asked to end its call, and the exception is raised after the call.
     """
 
     def __init__(self) -> None:
@@ -125,7 +125,7 @@ class _Signals:
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
         before = signal.getsignal(signal.SIGINT)
-        # Another thread gets no signal. A handler of C, or none, stays.
+        # Only the main thread receives signals. A handler that Python did not install is kept.
         if threading.current_thread() is not threading.main_thread() or not callable(before):
             yield
             return
@@ -133,7 +133,7 @@ class _Signals:
         def keep(number: int, frame: Any) -> None:
             try:
                 before(number, frame)
-            except BaseException as error:  # raised again where the caller can catch it
+            except BaseException as error:  # raised again outside of the handler
                 self.kept = self.kept or error
 
         signal.signal(signal.SIGINT, keep)
@@ -150,7 +150,7 @@ _signals = _Signals()
 
 
 def connect(library: library_module.Library) -> None:
-    """Called once, when the library is opened."""
+    """Installs the callbacks; called once, when the library is opened."""
     library.check(library.set_interrupt(_signals.called, None))
     atexit.register(library.set_interrupt, _abi.INTERRUPT_FUNCTION(), None)
     if os.environ.get("MOEC_LOG"):
@@ -158,9 +158,9 @@ def connect(library: library_module.Library) -> None:
         return
     function = _abi.LOG_FUNCTION(_log)
     _kept.append(function)
-    # Python's logger filters: its level may change at any time.
+    # Python's logger filters the messages, because its level may change at any time.
     library.check(library.set_log(function, None, _abi.LogLevel.DEBUG))
-    # No thread of the library may call into an interpreter that ends.
+    # No thread of the library may call the interpreter during its shutdown.
     atexit.register(library.set_log, _abi.LOG_FUNCTION(), None, _abi.LogLevel.WARNING)
     atexit.register(library.set_progress, _abi.PROGRESS_FUNCTION(), None)
 
@@ -182,9 +182,10 @@ def _function_of(progress: bool | Progress | None) -> Progress | None:
 
 @contextlib.contextmanager
 def reported(library: library_module.Library, progress: bool | Progress | None) -> Iterator[None]:
-    """Shows what the library does meanwhile. None: bars where stderr is a terminal and tqdm is installed.
+    """Shows the library's progress during the `with` block, and raises KeyboardInterrupt after Ctrl-C has ended its work.
 
-    A function's exception is raised when the work is done. The function hears all work of the process. Ctrl-C ends the work.
+    progress: None shows bars if stderr is a terminal and tqdm is installed. A function receives (step, done, total) for all work
+        of the process; an exception that it raises is raised again when the work is done.
     """
     function = _function_of(progress)
     if function is None:
@@ -205,7 +206,7 @@ def reported(library: library_module.Library, progress: bool | Progress | None) 
 
 
 def each(items: Collection[Item], step: str, progress: bool | Progress | None) -> Iterator[Item]:
-    """The items, and progress as reported() shows it."""
+    """Yields the items and reports progress like reported()."""
     function = _function_of(progress)
     try:
         for done, item in enumerate(items):

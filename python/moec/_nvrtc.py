@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""NVRTC in the folders of Python packages. The library itself knows toolkits and the loader's path."""
+"""Finds NVRTC in installed Python packages. The library itself searches CUDA toolkits and the loader's path."""
 
 import importlib.util
 import os
@@ -9,12 +9,13 @@ import re
 
 from moec import _gpu
 
-# Newest first: nvidia-cuda-nvrtc, nvidia-cuda-nvrtc-cu12. A driver loads cubins of its own major version and older ones.
+# Folders with the CUDA major version, newest first: nvidia-cuda-nvrtc, nvidia-cuda-nvrtc-cu12. A driver loads cubins of its own
+# major version and of older ones.
 PLACES = (("cu13/lib", 13), ("cuda_nvrtc/lib", 12))
 
 
 def folders_of_packages() -> list[pathlib.Path]:
-    """The folders named nvidia of all packages of this interpreter. Imports nothing."""
+    """Returns all folders of the namespace package nvidia in this interpreter, without importing it."""
     try:
         found = importlib.util.find_spec("nvidia")
     except (ImportError, ValueError):
@@ -23,9 +24,9 @@ def folders_of_packages() -> list[pathlib.Path]:
 
 
 def find_nvrtc() -> pathlib.Path | None:
-    """The newest libnvrtc.so.N of an installed package that the driver takes.
+    """Returns the newest libnvrtc.so.N of an installed package that the driver supports.
 
-    None where there is none, or where MOEC_NVRTC_PATH names another.
+    Returns None if there is none, or if MOEC_NVRTC_PATH names a library.
     """
     if os.environ.get("MOEC_NVRTC_PATH"):
         return None
@@ -34,7 +35,7 @@ def find_nvrtc() -> pathlib.Path | None:
         if newest and major > newest[0]:
             continue
         for folder in folders_of_packages():
-            # Not libnvrtc.alt.so.13.
+            # Excludes libnvrtc.alt.so.13.
             found = sorted(path for path in (folder / place).glob("libnvrtc.so.*") if re.search(rf"\.so\.{major}$", path.name))
             if found:
                 return found[-1]

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Views of arrays as an array of moec_tensor."""
+"""Packs views of arrays into an array of moec_tensor."""
 
 import ctypes
 import functools
@@ -12,7 +12,7 @@ from moec import _abi
 
 
 class Row(NamedTuple):
-    """A tensor by name, as the library takes it."""
+    """A tensor as the library accepts it, by name."""
 
     name: str
     element_type: str
@@ -23,13 +23,14 @@ class Row(NamedTuple):
 
 @functools.cache
 def _text(text: str) -> tuple[int, Any]:
-    """The address of a word, kept for the process: there are as many as names of values."""
+    """Returns the address of a C string that is kept for the lifetime of the process. There are only as many as names of values.
+    """
     kept = ctypes.create_string_buffer(text.encode())
     return ctypes.addressof(kept), kept
 
 
 def packed(rows: Iterable[Row]) -> tuple[Any, int]:
-    """A buffer with one moec_tensor a row in front and their extents behind, and the number of rows."""
+    """Returns a buffer with one moec_tensor per row, followed by their shapes and strides, and the number of rows."""
     rows = tuple(rows)
     extents = sum(len(row.shape) * (2 if row.strides else 1) for row in rows)
     buffer = ctypes.create_string_buffer(len(rows) * _abi.TENSOR.size + 8 * extents + 1)

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Measures schedules of a layer on the GPU that is here, as the command `moec tune` does."""
+"""Measures schedules of a layer on the current machine, like the command `moec tune`."""
 
 import ctypes
 import json
@@ -20,7 +20,7 @@ __all__ = ["Tuned", "TunedTokens", "tune"]
 
 @dataclass(frozen=True)
 class TunedTokens:
-    """The measurements of one token count."""
+    """The measurements for one token count."""
 
     tokens: int
     chosen: str
@@ -86,11 +86,24 @@ def tune(
     progress: Progress | bool | None = None,
     **options: Any,
 ) -> Tuned:
-    """Measures schedules for these token counts and writes the best as rows that compile() then finds.
+    """Measures schedules for the given token counts, and stores the best ones so that compile() finds them.
 
-    It ends after `budget` seconds, compiling with them. Gains below `min_gain` percent get no rows. `out` is the file of rows,
-    absent the user's store. `log` keeps all measurements: a second call goes on where one ended, however it ended. Other options
-    are those of compile().
+    source: as compile() accepts it.
+    tokens: the token counts to measure.
+    budget: seconds after which the search ends, including compilation.
+    exhaustive: measures all candidates of all tile sizes.
+    random: number of additional random legal schedules for each matmul.
+    seed: seed of random schedules and of inputs.
+    device: "cuda", or "host", whose times are not those of a GPU.
+    deadline: seconds after which a measurement counts as hung.
+    min_gain: a schedule is stored only if it is faster than the default by at least this many percent.
+    sample: number of tokens that are compared with the reference.
+    out: the file of stored schedules. None: the user's store.
+    log: the file of all measurements. A second call with the same file resumes where the first one ended or was interrupted.
+    progress: as compile() accepts it.
+    options: the other options of compile().
+
+    Raises InvalidArgument if `tokens` is empty.
     """
     own: dict[str, Any] = {
         "tokens": [int(count) for count in tokens],
@@ -108,7 +121,7 @@ def tune(
     if not own["tokens"]:
         raise InvalidArgument("tokens: expected at least one token count, got none")
     text, asked = request_of(source, options | own)
-    # The compiler takes an NVRTC that the process has loaded.
+    # The compiler uses an NVRTC library that the process has already loaded.
     if nvrtc := _nvrtc.find_nvrtc():
         ctypes.CDLL(str(nvrtc))
     with reported(library(), progress):

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Compiles the kernels of a model before a load needs them: every distinct layer, every rank, into the kernel cache."""
+"""Compiles the kernels of all distinct layers and ranks of a model into the kernel cache, before a load needs them."""
 
 import json
 import math
@@ -19,14 +19,14 @@ from moec.report import Report
 
 __all__ = ["Warmup", "warmup"]
 
-# The importer's words for a layer that has no experts.
+# The importer's message for a layer that has no experts.
 DENSE = "expected --layer to name a layer with experts"
-# Options that one layer or one rank has, and that warmup() gives itself.
+# Options of a single layer or rank, which warmup() sets itself.
 OWN = ("layer", "rank", "all_ranks", "cubin", "cache_dir")
 
 
 class Distinct(NamedTuple):
-    """Layers of a model that have the same kernels; the first of them is compiled."""
+    """Layers of a model that have the same kernels. Only the first one is compiled."""
 
     layers: tuple[int, ...]
     """The model's numbers; () for a source that is no model."""
@@ -43,7 +43,7 @@ class Distinct(NamedTuple):
 
 @dataclass(frozen=True)
 class Row:
-    """The work for layers that have the same kernels, on one arch."""
+    """The result for layers with the same kernels on one arch."""
 
     layers: tuple[int, ...]
     arch: str
@@ -57,7 +57,7 @@ class Row:
 
 @dataclass
 class Warmup:
-    """The result of warmup()."""
+    """The result of warmup(). print() shows it as a table of layers, archs and ranks."""
 
     cache: str
     nvrtc: str = ""
@@ -67,12 +67,12 @@ class Warmup:
 
     @property
     def compiled(self) -> int:
-        """Kernels that NVRTC compiled."""
+        """Number of kernels that NVRTC compiled."""
         return sum(row.compiled for row in self.rows)
 
     @property
     def cached(self) -> int:
-        """Kernels that the cache had."""
+        """Number of kernels that were already in the cache."""
         return sum(row.cached for row in self.rows)
 
     def __str__(self) -> str:
@@ -90,7 +90,7 @@ class Warmup:
 
 
 def cache_folder() -> str:
-    """As the library finds it."""
+    """Returns the cache folder by the same rules as the library."""
     if given := os.environ.get("MOEC_CACHE_DIR"):
         return given
     if base := os.environ.get("XDG_CACHE_HOME"):
@@ -99,7 +99,7 @@ def cache_folder() -> str:
 
 
 def numbers(values: Iterable[int]) -> str:
-    """Numbers as text: 0-2, 5 of 0, 1, 2, 5."""
+    """Formats integers as ranges: "0-2, 5" for 0, 1, 2, 5."""
     runs: list[list[int]] = []
     for value in sorted(values):
         if runs and value == runs[-1][1] + 1:
@@ -110,13 +110,13 @@ def numbers(values: Iterable[int]) -> str:
 
 
 def _named(error: MoecError, label: str) -> MoecError:
-    """The same error with the layer in front."""
+    """Returns the same error with the layer's name before the message."""
     message = f"{label}: {str(error).removeprefix('<config>: ')}"
     return NotSupported(message, error.reasons) if isinstance(error, NotSupported) else type(error)(message)
 
 
 def _described(source: Source, options: dict[str, Any], layer: int | None) -> Report:
-    """The report of a layer. A layer without experts raises what the importer says."""
+    """Returns the report of a layer. Raises NotSupported with the importer's message if the layer is not supported."""
     report = explain(source, **(options if layer is None else {**options, "layer": layer}))
     if not report.served:
         raise NotSupported(report.message)
@@ -124,13 +124,13 @@ def _described(source: Source, options: dict[str, Any], layer: int | None) -> Re
 
 
 def _same(report: Report) -> str:
-    """Equal for layers whose kernels are equal: all but the name and what was read of the model."""
+    """Returns a key that is equal for layers with equal kernels: everything except the layer's name and origin."""
     described = {name: value for name, value in report.data["layer"].items() if name not in ("name", "origin")}
     return json.dumps(described, sort_keys=True)
 
 
 def distinct_layers(source: Source, options: dict[str, Any], asked: Iterable[int] | None) -> list[Distinct]:
-    """The distinct layers of a model. Raises before anything is compiled if one of them cannot be served."""
+    """Returns the distinct layers of a model. Raises before anything is compiled if a layer is not supported."""
     wanted = None if asked is None else sorted({_c.integer(layer, "layers") for layer in asked})
     if wanted == []:
         raise InvalidArgument("layers: expected a number at least, got none")
@@ -156,11 +156,11 @@ def distinct_layers(source: Source, options: dict[str, Any], asked: Iterable[int
 
 
 def _check_shared_experts(source: Source, planned: list[Distinct]) -> None:
-    """Refuses no_shared_experts of a model in which no layer has shared experts."""
+    """Raises InvalidArgument if no_shared_experts is set for a model without shared experts."""
     for each in planned:
         options = {name: value for name, value in each.options.items() if name != "no_shared_experts"}
         report = explain(source, **options)
-        # Shared experts may be why the layer is refused.
+        # The layer may be unsupported because of its shared experts.
         if not report.served or report.data["layer"]["n_shared_experts"]:
             return
     raise InvalidArgument("no_shared_experts: no layer of the model has shared experts; leave the option out")
@@ -173,7 +173,7 @@ def _distinct(layers: tuple[int, ...], report: Report, options: dict[str, Any]) 
 
 
 def _check_cache(folder: str) -> None:
-    """The library itself goes on where the cache cannot be written: then warming up would do nothing."""
+    """Raises FileSystemError if the cache is not writable. The library itself would continue without storing anything."""
     probe = os.path.join(folder, f".warmup-{os.getpid()}")
     try:
         os.makedirs(folder, mode=0o700, exist_ok=True)
@@ -189,20 +189,20 @@ def _check_cache(folder: str) -> None:
 
 
 def _warmed(each: Distinct, files: Files, arch: str, ranks: tuple[int, ...], **loading: Any) -> tuple[Row, str]:
-    """Compiles one layer for one arch, and asks the cache for each kernel that was compiled."""
+    """Compiles one layer for one arch, then checks that each compiled kernel is in the cache."""
     started = time.monotonic()
     compiled: set[str] = set()
     cached: set[str] = set()
     nvrtc = ""
     for rank in ranks if len(ranks) > 1 else (None,):
         package = load(files, rank=rank, prebuild=True, arch=arch, **loading)
-        # A load that compiles nothing opens no NVRTC.
+        # A load that compiles nothing does not open NVRTC.
         nvrtc = nvrtc or package.load_report["nvrtc"]
         target = next(target for target in package.manifest["targets"] if target["arch"] == arch)
         entries = {kernel["name"]: kernel["entry"] for kernel in target["kernels"]}
         fresh = {entries[row["name"]] for row in package.load_report["kernels"] if row["source"] == "compiled"}
         if fresh:
-            # A kernel that could not be stored would be compiled again by the load.
+            # A kernel that could not be stored would be compiled again by a later load.
             try:
                 load(files, rank=rank, prebuild=True, arch=arch, strict=True, **loading)
             except StrictMiss as error:
@@ -225,15 +225,17 @@ def warmup(
 ) -> Warmup:
     """Compiles the kernels of all distinct layers and ranks of a model into the kernel cache.
 
-    source, options: as compile() takes them, "arch", "gpu", "tp", "ep", "max_tokens" say. A later load finds the kernels if
-        its layer was compiled with equal options, for the same GPU, and NVRTC is the same.
-    layers: numbers of layers of the model. None: all that have experts.
-    rank: one rank. all_ranks: all ranks, which is also what tp, pcp or dp without `rank` mean.
-    jobs: compilations at once; 0: by cores and memory. cache_dir, progress: as load() takes them.
+    source, options: as compile() accepts them, such as arch, gpu, tp, ep and max_tokens. A later load finds the kernels if its
+        layer was compiled with equal options, for the same GPU and with the same NVRTC version.
+    layers: layer numbers of the model. None: all layers that have experts.
+    rank: compiles for this rank only.
+    all_ranks: compiles for all ranks, which is also the default if `rank` is None and tp, pcp or dp is given.
+    jobs: number of parallel compilations; 0: depends on cores and memory.
+    cache_dir, progress: as load() accepts them.
 
-    Needs NVRTC and no GPU; without a GPU give `arch` and `gpu`. What is compiled stays in the cache if it is interrupted.
-    Raises NotSupported or InvalidArgument with the layer's number before it compiles anything, and FileSystemError where the
-    cache cannot be written.
+    Requires NVRTC but no GPU; without a GPU, pass `arch` and `gpu`. If the call is interrupted, compiled kernels stay in the
+    cache. Raises NotSupported or InvalidArgument with the layer's number before it compiles anything, and FileSystemError if the
+    cache is not writable.
     """
     if own := sorted(set(OWN) & set(options)):
         raise InvalidArgument(f"warmup: unknown option {', '.join(own)}; expected layers=, rank= or all_ranks=")
@@ -241,7 +243,7 @@ def warmup(
         raise InvalidArgument("rank: expected a rank or all ranks, got both")
     started = time.monotonic()
     options = {name: value for name, value in options.items() if value is not None} | {"rank": rank}
-    # One rank of several without a number would be the first.
+    # Without an explicit rank, the compiler would choose the first of several ranks.
     for_all = all_ranks or (rank is None and any(name in options for name in ("tp", "pcp", "dp")))
     cache = os.fspath(cache_dir) if cache_dir is not None else cache_folder()
     planned = distinct_layers(source, options, layers)

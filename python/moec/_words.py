@@ -1,12 +1,12 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Words of a caller in messages: what a misspelt one may mean, and options as Python spells them."""
+"""Helps with names in messages: suggests what a misspelled name may mean, and spells options as Python does."""
 
 import difflib
 import re
 from collections.abc import Iterable, Mapping
 
-# Names of weights in checkpoints and other libraries, and moec's.
+# moec's names of weights, with the names in checkpoints and other libraries.
 _WEIGHTS = {
     "w13": ("gate_up_proj", "gate_proj", "up_proj", "gate", "up", "w1", "w3", "w13_weight", "gate_up", "fc1"),
     "w2": ("down_proj", "down", "w2_weight", "fc2"),
@@ -26,7 +26,7 @@ _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*[a-z])\b(?=[=:;, ]|$)|\bmoec_[a-
 
 
 def did_you_mean(word: str, known: Iterable[str], synonyms: Mapping[str, str] = _SYNONYMS) -> str:
-    """ "did you mean ...? ", or "" where nothing is near."""
+    """Returns "did you mean ...? " with the nearest known word, or "" if no word is near."""
     names = list(known)
     if (meant := synonyms.get(word)) in names:
         return f"did you mean {meant}? "
@@ -35,10 +35,10 @@ def did_you_mean(word: str, known: Iterable[str], synonyms: Mapping[str, str] = 
 
 
 def as_python(message: str) -> str:
-    """The message with options as keyword arguments: max_tokens=64 for --max-tokens=64."""
+    """Converts options in a message to keyword arguments: --max-tokens=64 becomes max_tokens=64."""
 
     def named(found: re.Match[str]) -> str:
         name = (found[1] or found[2]).replace("-", "_")
-        return "as_" if name == "as" else name  # `as` is a word of Python
+        return "as_" if name == "as" else name  # `as` is a Python keyword
 
     return _OPTION.sub(named, message)

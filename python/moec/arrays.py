@@ -1,9 +1,9 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Arrays of numpy, torch and every library with DLPack, as addresses, shapes and strides.
+"""Views of arrays of numpy, torch and any library with DLPack as addresses, shapes and strides.
 
-numpy has no bf16: numpy.uint16 holds its bits, numpy.uint8 those of 8-bit floats and of packed codes. Types of ml_dtypes are
-taken, too.
+numpy has no bf16: numpy.uint16 holds the bits of bf16 values, numpy.uint8 those of 8-bit floats and of packed codes (quantized
+values). The types of ml_dtypes are also accepted.
 """
 
 import ctypes
@@ -17,7 +17,7 @@ from moec.errors import InvalidArgument
 
 __all__ = ["from_bfloat16", "to_bfloat16"]
 
-# Names of numpy's types, of torch's and of ml_dtypes'.
+# moec's element types by the names of the types of numpy, torch and ml_dtypes.
 _OF_NAME = {
     "float32": "f32",
     "float16": "f16",
@@ -31,7 +31,7 @@ _OF_NAME = {
     "float8_e4m3fn": "f8E4M3FN",
     "float8_e5m2": "f8E5M2",
     "float8_e8m0fnu": "f8E8M0FNU",
-    "float4_e2m1fn_x2": "u8",  # torch: two codes a byte
+    "float4_e2m1fn_x2": "u8",  # torch: two quantized values per byte
 }
 BITS = {
     "f32": 32,
@@ -52,7 +52,7 @@ BITS = {
     "f6E2M3FN": 6,
     "f4E2M1FN": 4,
 }
-# The types of numpy and torch that hold moec's elements.
+# The numpy and torch types that hold moec's element types.
 _HELD_BY_NUMPY = {
     "f32": "float32",
     "f16": "float16",
@@ -67,12 +67,12 @@ _HELD_BY_TORCH = _HELD_BY_NUMPY | {
     "f8E4M3FN": "float8_e4m3fn",
     "f8E5M2": "float8_e5m2",
 }
-# More than any value needs.
+# Bytes; at least the alignment of every value.
 ALIGNMENT = 256
 
 
 class View(NamedTuple):
-    """Memory of an array. It is valid while the owner lives."""
+    """The memory of an array. It is valid while `owner` lives."""
 
     data: int
     shape: tuple[int, ...]
@@ -87,7 +87,7 @@ class View(NamedTuple):
 
 
 def _library_of(array: Any) -> str:
-    """The library of an array: "torch", "numpy", "" for others."""
+    """Returns the library of an array: "torch", "numpy", or "" for others."""
     return _library_of_class(type(array))  # type: ignore[arg-type]  # classes have hashes
 
 
@@ -110,7 +110,8 @@ def is_numpy(array: Any) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _element_type(dtype: Any) -> str:
-    """moec's name of a type of numpy or torch; the type's own where moec has none, which no value accepts."""
+    """Returns moec's name of a numpy or torch type. A type that moec does not support keeps its own name, which no value accepts.
+    """
     name = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
     return _OF_NAME.get(name, name)
 
@@ -163,7 +164,8 @@ def _view_dlpack(array: Any, label: str, stream: int | None) -> View:
 
 
 def view(array: Any, label: str, *, stream: int | None = None, differentiated: bool = False) -> View:
-    """The memory of an array. `label` names it in errors; `differentiated` refuses what requires a gradient."""
+    """Returns the memory of an array. `label` names the array in errors. `differentiated`: raises InvalidArgument if the array
+    requires a gradient."""
     home = _library_of(array)
     if home == "torch":
         return _view_torch(array, label, differentiated)
@@ -175,7 +177,8 @@ def view(array: Any, label: str, *, stream: int | None = None, differentiated: b
 
 
 def given_type(found: View, accepted: tuple[str, ...], label: str) -> str:
-    """The element type to say to the library for what the array holds. Raises InvalidArgument where none fits."""
+    """Returns the element type to pass to the library for the array's contents. Raises InvalidArgument if no accepted type
+    matches."""
     have = found.element_type
     if have in accepted:
         return have
@@ -191,9 +194,9 @@ def given_type(found: View, accepted: tuple[str, ...], label: str) -> str:
 
 
 def aligned_copy(found: View, element_bytes: int, alignment: int) -> View:
-    """The same tensor in host memory of that alignment; itself where nothing is to be done.
+    """Returns a copy of the tensor in host memory with the given alignment, or the view itself if it is aligned or on a GPU.
 
-    Rows may have gaps. Other strides stay as they are, for the library to refuse.
+    Rows may be padded. Other strides are not changed; the library reports them as an error.
     """
     if found.data % alignment == 0 or found.gpu is not None:
         return found
@@ -207,7 +210,7 @@ def aligned_copy(found: View, element_bytes: int, alignment: int) -> View:
 
 
 def contiguous_rows(found: View, element_bytes: int) -> tuple[int, int, int]:
-    """(rows, bytes of a row, bytes between rows). One row where all is contiguous; -1 rows for other strides."""
+    """Returns (rows, bytes of a row, bytes between rows): one row if the array is contiguous, -1 rows for unsupported strides."""
     total = math.prod(found.shape) * element_bytes
     if found.strides is None or total == 0:
         return (1, total, 0)
@@ -220,15 +223,15 @@ def contiguous_rows(found: View, element_bytes: int) -> tuple[int, int, int]:
 
 
 def host_memory(count: int) -> tuple[int, Any]:
-    """The aligned address of so many bytes, and their owner."""
+    """Returns the aligned address of `count` bytes of host memory, and their owner."""
     memory = (ctypes.c_char * (count + ALIGNMENT))()
     return -(-ctypes.addressof(memory) // ALIGNMENT) * ALIGNMENT, memory
 
 
 def empty(shape: tuple[int, ...], element_type: str, *, gpu: int | None, library: str, label: str) -> Any:
-    """A new aligned array of numpy, or of torch for library="torch" and on a GPU.
+    """Allocates an aligned array: of torch on a GPU or for library="torch", otherwise of numpy.
 
-    Codes below 8 bits are packed: the last extent counts bytes.
+    Codes of fewer than 8 bits are packed, so the last extent counts bytes.
     """
     bits = BITS[element_type]
     if bits < 8:
@@ -259,7 +262,8 @@ def empty(shape: tuple[int, ...], element_type: str, *, gpu: int | None, library
 
 
 def to_bfloat16(array: Any) -> Any:
-    """numpy floats rounded to bf16, to nearest even, as numpy.uint16 bits."""
+    """Rounds a numpy array of floats to bf16, ties to even. Returns the bits as a numpy.uint16 array of the same shape. Raises
+    InvalidArgument if the array is already uint16."""
     import numpy
 
     if getattr(array, "dtype", None) == numpy.uint16:
@@ -272,7 +276,8 @@ def to_bfloat16(array: Any) -> Any:
 
 
 def from_bfloat16(bits: Any) -> Any:
-    """numpy.float32 of bf16 bits in numpy.uint16."""
+    """Converts bf16 bits in a numpy.uint16 array to a numpy.float32 array of the same shape. Raises InvalidArgument for another
+    type."""
     import numpy
 
     made = numpy.asarray(bits)

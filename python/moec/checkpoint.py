@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checkpoints: safetensors files of a model, and the weights of a layer out of them."""
+"""Loads the weights of a layer from the safetensors files of a model."""
 
 import ctypes
 import json
@@ -18,7 +18,8 @@ __all__ = ["Checkpoint"]
 
 
 class Checkpoint:
-    """The safetensors files of a model: a folder as Hugging Face writes it, or one file. Its files must not change."""
+    """The safetensors files of a model: a folder in the layout of Hugging Face, or a single file. The files must not change while
+    they are open."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = os.fspath(path)
@@ -26,7 +27,7 @@ class Checkpoint:
 
     @property
     def layers(self) -> list[dict[str, Any]]:
-        """The layers that have experts: "layer", "prefix", "experts", "shared_experts", "holds"."""
+        """The layers that have experts: a list of dicts with "layer", "prefix", "experts", "shared_experts" and "holds"."""
         made: list[dict[str, Any]] = json.loads(library().text("checkpoint_layers_json", self.handle))
         return made
 
@@ -41,23 +42,26 @@ class Checkpoint:
         names: Iterable[str] | None = None,
         progress: bool | Progress | None = None,
     ) -> dict[str, Any]:
-        """The stored weights of one layer, as Package.layer() takes them. On a GPU they are torch tensors there.
+        """Loads the stored weights of one layer by value name, as Package.layer() accepts them.
 
-        layer: the model's number. None: the first that has experts.
-        quantize: the files have floats, and the package stores codes: quantizes on the processor.
-        no_shared_experts: the caller computes the shared experts.
-        ignored: words of tensors that no value takes and that are left out, "input_scale" say.
+        On the host, the arrays are numpy arrays; on a GPU, they are torch tensors on the package's device.
+
+        package: the package of the layer.
+        layer: the layer number in the model. None: the first layer with experts.
+        quantize: quantizes float weights of the checkpoint on the CPU, for a package that stores codes (quantized values).
+        no_shared_experts: leaves the shared experts out, because the caller computes them.
+        ignored: words such as "input_scale". Tensors with such a word in their names that no value uses are left out.
         names: the stored weights to load. None: all.
-        progress: as moec.compile() takes it.
+        progress: as moec.compile() accepts it.
 
-        Raises NotSupported where package and files disagree; the message says what would take a tensor.
+        Raises NotSupported if package and checkpoint do not match; the message describes which layer would use the tensor.
         """
         words = [_c.text(word, "ignored") for word in ignored]
         number = -1 if layer is None else _c.integer(layer, "layer")
         options = _abi.WeightsOptions(
             struct_size=ctypes.sizeof(_abi.WeightsOptions), quantize=quantize, no_shared_experts=no_shared_experts
         )
-        # A field of pointers keeps no Python object alive: the array lives as long as this function.
+        # A ctypes pointer field does not keep Python objects alive, so this local variable must.
         list_of_words = (ctypes.c_char_p * len(words))(*words)
         if words:
             options.ignored, options.num_ignored = list_of_words, len(words)

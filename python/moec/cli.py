@@ -1,6 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The command moec: `moec warmup`, `moec bench` and `moec doctor --gpu` are Python's, every other command is the library's."""
+"""The command moec. `moec warmup`, `moec bench` and `moec doctor --gpu` are implemented in Python, all other commands in the
+library."""
 
 import argparse
 import ctypes
@@ -17,7 +18,7 @@ from moec._words import did_you_mean
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says the program's name, and what was meant by an option that does not exist."""
+    """Reports errors with the program's name, and suggests an option for a misspelled one."""
 
     def error(self, message: str) -> NoReturn:
         unknown, ignored = "unrecognized arguments: ", ": ignored explicit argument "
@@ -39,7 +40,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _words(text: str) -> list[str]:
-    """Words with commas between them."""
+    """Splits a comma-separated list."""
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
@@ -117,9 +118,9 @@ def _of_library(arguments: Sequence[str]) -> int:
         return 1
     if nvrtc := _nvrtc.find_nvrtc():
         os.environ["MOEC_NVRTC_PATH"] = str(nvrtc)
-    # `moec doctor` looks at this interpreter.
+    # `moec doctor` inspects this interpreter.
     os.environ.setdefault("MOEC_PYTHON", sys.executable)
-    # Python itself looks at signals when the command has ended.
+    # Python handles signals only after the library's command has returned, so the default action is restored.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     words = [b"moec", *map(os.fsencode, arguments)]
@@ -128,7 +129,7 @@ def _of_library(arguments: Sequence[str]) -> int:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs a command; returns the exit status."""
+    """Runs a command and returns the exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if words[:1] == ["help"] and words[1:2] in (["warmup"], ["bench"]):
         words = [words[1], "--help"]
@@ -145,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return card_command(words[1:], _Parser)
     except KeyboardInterrupt:
         print(f"moec {words[0]}: interrupted; what was compiled stays in the cache", file=sys.stderr, flush=True)
-        # A shell that waits learns from the signal that its user wants an end.
+        # Ends by the signal itself, so that a waiting shell sees that the user interrupted the command.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
     return _of_library(words)

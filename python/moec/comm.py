@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Ends of the ranks of a package that moves tokens and sums itself."""
+"""Connections between the ranks of a package that exchanges tokens and partial results itself."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,8 @@ ID_BYTES = 128
 
 
 def _find_nccl() -> str | None:
-    """The library of an installed nvidia-nccl; None where the process has one already, or none is installed."""
+    """Returns the library of an installed nvidia-nccl package, or None if there is none or the process has already loaded NCCL.
+    """
     try:
         ctypes.CDLL("libnccl.so.2", mode=os.RTLD_NOLOAD)
         return None
@@ -55,9 +56,10 @@ def _ordinal(device: Any) -> int:
 
 
 class Communicator:
-    """One rank's end of what connects all ranks. One run at a time uses it.
+    """The connection of one rank to all others. One run at a time may use it.
 
-    All ranks make communicators, and then contexts, in one order. Each call waits for the other ranks.
+    All ranks must create their communicators, and later their contexts, in the same order. Each of these calls waits for the
+    other ranks.
     """
 
     _calls: "_Calls | None" = None
@@ -73,12 +75,19 @@ class Communicator:
         nccl_path: "str | os.PathLike[str] | None" = None,
         nccl_windows: bool = False,
     ) -> None:
-        """Connects by NCCL. Returns when all ranks have come.
+        """Connects by NCCL. Returns when all ranks have called it.
 
-        unique_id: what Communicator.unique_id() gave one of the ranks. rank: (dp_rank * pcp + pcp_rank) * tp + tp_rank.
-        device: "cuda" (the current GPU) or "cuda:N". timeout_ms: to wait for the other ranks; 0: 60000.
-        nccl_path: a libnccl.so.2. None: that of the process, then an installed nvidia-nccl, then the usual places.
-        nccl_windows: NCCL makes the windows of one_sided, also where the driver could. On all ranks alike.
+        unique_id: the result of Communicator.unique_id() on one of the ranks.
+        rank: (dp_rank * pcp + pcp_rank) * tp + tp_rank.
+        size: the number of ranks.
+        device: "cuda" (the current GPU) or "cuda:N".
+        timeout_ms: limit for waiting for other ranks; 0: 60000.
+        nccl_path: the path of a libnccl.so.2. None: the library that the process has loaded, else an installed nvidia-nccl, else
+            the usual places.
+        nccl_windows: creates the windows of all_to_all="one_sided" by NCCL, even if the CUDA driver could. Must be equal on all
+            ranks.
+
+        Raises NoCommunication if NCCL is missing or cannot connect the ranks, PeerLost after the timeout.
         """
         if not isinstance(unique_id, bytes):
             raise TypeError(f"unique_id: expected bytes, got {type(unique_id).__name__}")
@@ -113,7 +122,7 @@ class Communicator:
 
     @staticmethod
     def unique_id(nccl_path: "str | os.PathLike[str] | None" = None) -> bytes:
-        """An id that one rank makes and gives to all. nccl_path: as Communicator() takes it."""
+        """Creates an id on one rank, which the caller sends to all ranks. `nccl_path`: as Communicator() accepts it."""
         made = ctypes.create_string_buffer(ID_BYTES)
         library().check(library().comm_unique_id(_nccl_path(nccl_path), ctypes.addressof(made)))
         return made.raw
@@ -128,10 +137,15 @@ class Communicator:
         nccl_path: "str | os.PathLike[str] | None" = None,
         nccl_windows: bool = False,
     ) -> "Communicator":
-        """Connects the ranks of a process group of torch.distributed, in the order of the group.
+        """Connects the ranks of a torch.distributed process group, in the order of the group.
 
-        A group that has an NCCL communicator on each rank lends it, and moec splits it. Else rank 0 makes an id, which the
-        group hands out. group: None: all ranks. Other arguments: as Communicator() takes them.
+        If the group has an NCCL communicator on each rank, moec splits it. Otherwise rank 0 creates an id, which the group
+        distributes.
+
+        group: the process group. None: all ranks.
+        device, timeout_ms, nccl_path, nccl_windows: as Communicator() accepts them.
+
+        Raises InvalidArgument if this process does not belong to the group.
         """
         import torch
         from torch import distributed
@@ -179,12 +193,14 @@ class Communicator:
         window: Callable[[int], Sequence[int]] | None = None,
         timeout_ms: int = 0,
     ) -> "Communicator":
-        """Connects GPUs for packages of all_to_all="one_sided", without NCCL. Returns when all ranks have come.
+        """Connects GPUs without NCCL, for packages compiled with all_to_all="one_sided". Returns when all ranks have called it.
 
-        all_gather: given bytes, returns those of all ranks, in their order. It is called here and while contexts are
-        created. window: given a number of bytes, returns for each rank the address at which this rank's GPU reaches memory
-        of that rank, which outlives the context. None: the driver shares memory between the GPUs of a host.
-        device: as Communicator() takes it. timeout_ms: of a kernel that waits for other ranks; 0: 60000.
+        all_gather: receives the bytes of this rank and returns those of all ranks, in rank order. It is called here and when
+            contexts are created.
+        rank, size, device: as Communicator() accepts them.
+        window: receives a size in bytes and returns, for each rank, the address at which this rank's GPU reaches memory of that
+            rank. The memory must outlive the context. None: the CUDA driver shares memory between the GPUs of a host.
+        timeout_ms: limit for kernels that wait for other ranks; 0: 60000.
         """
         calls = _Calls(all_gather, window, size)
         made = cls.__new__(cls)
@@ -202,10 +218,11 @@ class Communicator:
 
     @classmethod
     def from_symmetric_memory(cls, group: Any = None, *, device: Any = "cuda", timeout_ms: int = 0) -> "Communicator":
-        """Connects the ranks of a process group whose symmetric memory (torch.distributed._symmetric_memory) is the windows.
+        """Connects a process group that shares windows through symmetric memory (torch.distributed._symmetric_memory).
 
-        For packages of all_to_all="one_sided". The memory lives as long as the communicator. Arguments: as from_group()
-        takes them.
+        For packages compiled with all_to_all="one_sided". The communicator owns the memory.
+
+        group, device, timeout_ms: as from_group() accepts them.
         """
         import torch
         from torch import distributed
@@ -237,10 +254,12 @@ class Communicator:
 
     @classmethod
     def threads(cls, size: int, *, timeout_ms: int = 0, devices: Sequence[Any] | None = None) -> "list[Communicator]":
-        """The ends of all ranks, each of which runs in a thread of its own.
+        """Creates the communicators of all ranks, each of which must run in its own thread of this process.
 
-        devices: the GPU of each rank, "cuda:N" or "cuda" for the first, for packages of all_to_all="one_sided"; several
-        ranks may have one. None: the host device, for tests. timeout_ms: a rank waits so long for others; 0: 60000.
+        size: the number of ranks.
+        timeout_ms: limit for waiting for other ranks; 0: 60000.
+        devices: the GPU of each rank, "cuda:N", or "cuda" for the current GPU, for packages compiled with
+            all_to_all="one_sided". Several ranks may share a GPU. None: the host device, for tests.
         """
         milliseconds = _c.integer(timeout_ms, "timeout_ms", bits=32)
         size = _c.integer(size, "size", bits=32)
@@ -262,7 +281,7 @@ class Communicator:
         return ends
 
     def calling(self) -> "contextlib.AbstractContextManager[None]":
-        """Around a call of the library that may call the functions of from_callbacks()."""
+        """Returns a context manager for library calls that may call the functions of from_callbacks()."""
         return contextlib.nullcontext() if self._calls is None else self._calls
 
     @property
@@ -272,22 +291,21 @@ class Communicator:
         return self._handle
 
     def check(self) -> None:
-        """Raises PeerLost where it has failed, or what was queued has, or waits longer than timeout_ms.
+        """Raises PeerLost if the communicator or work that it enqueued has failed, or if a run has waited longer than timeout_ms.
 
-        In the last case it ends the wait, as abort() does. Runs that a CUDA graph has captured have no such deadline. Any
-        thread may ask.
+        After a timeout it also ends the wait, like abort(). Runs captured in a CUDA graph have no timeout. Thread-safe.
         """
         library().check(library().comm_status(self.handle))
 
     def abort(self) -> None:
-        """Ends what waits for other ranks, kernels too: PeerLost there, and in all that comes later.
+        """Ends all waits for other ranks, including those of kernels. They and all later calls fail with PeerLost.
 
-        Any thread may call it, while a run waits. The other ranks must do the same.
+        Thread-safe, also while a run waits. The other ranks must call abort() too.
         """
         library().check(library().comm_abort(self.handle))
 
     def close(self) -> None:
-        """Lets go of it. Contexts that are still used keep what they need. No run may be in flight."""
+        """Releases the communicator. Contexts in use keep the state that they need. No run may be in flight."""
         self.contexts.clear()
         self._handle = None
 
@@ -297,7 +315,8 @@ class Communicator:
 
 
 class _Calls(contextlib.AbstractContextManager[None]):
-    """Functions of a caller as the C interface calls them; an exception of theirs is raised where the call ends."""
+    """Adapts the functions of a caller to the C interface. If one raises, the exception becomes the cause of the error of the
+    library call."""
 
     def __init__(
         self, all_gather: Callable[[bytes], Sequence[bytes]], window: Callable[[int], Sequence[int]] | None, size: int
@@ -339,7 +358,7 @@ class _Calls(contextlib.AbstractContextManager[None]):
 
 
 def _lent(group: Any, device: Any) -> int:
-    """The address of a group's ncclComm_t; 0 where it has none, or has made none yet."""
+    """Returns the address of the group's ncclComm_t, or 0 if the group has none (yet)."""
     try:
         return int(group._get_backend(device)._comm_ptr())
     except (AttributeError, RuntimeError):

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""From the description of a layer to a package in memory, or to a report."""
+"""Compiles the description of a layer to a package in memory, or explains the choices."""
 
 import ctypes
 import json
@@ -24,7 +24,7 @@ Request: TypeAlias = tuple[str, dict[str, Any]]
 
 
 def _plain(value: Any) -> Any:
-    """JSON of what json cannot write itself: types of torch and numpy, configurations inside of configurations."""
+    """Converts values for json.dumps: configurations, and types and scalars of torch and numpy."""
     if hasattr(value, "to_dict"):
         return value.to_dict()
     name = str(value)
@@ -36,11 +36,11 @@ def _plain(value: Any) -> Any:
 
 
 _NAME_OF_HUB = re.compile(r"\w[\w.-]*/[\w.-]+")
-MAX_SHOWN = 200  # letters of a path in a message
+MAX_SHOWN = 200  # characters of a path in a message
 
 
 def text_of(source: Source) -> str:
-    """The text of a dict, of an object with to_dict(), of a file, or of a folder's config.json."""
+    """Returns the JSON text of a dict or of an object with to_dict(), or the contents of a file or of a folder's config.json."""
     if isinstance(source, (str, os.PathLike)):
         path = pathlib.Path(source)
         shown = str(path) if len(str(path)) <= MAX_SHOWN else f"{str(path)[:MAX_SHOWN]}..."
@@ -71,7 +71,7 @@ def text_of(source: Source) -> str:
 
 
 def _check_finite(value: Any, path: str) -> None:
-    """JSON has no such numbers; Python would write words that no reader of JSON takes."""
+    """Raises InvalidArgument for NaN and infinities, which JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidArgument(f"source{path}: expected a finite number, got {value}")
     if isinstance(value, Mapping):
@@ -92,17 +92,17 @@ def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:
     raise TypeError(f"arch: expected a name such as 'sm_90a', or a list; got {type(arch).__name__}")
 
 
-# A package has so many where its caller names none and the source is no program.
+# The limit on tokens if the caller passes none and the source is not a program with its own limit.
 DEFAULT_MAX_TOKENS = 8192
 
 
 def request_of(source: Source, options: dict[str, Any]) -> Request:
-    """The text, and the options that were given."""
+    """Returns the source's text and the options that were given."""
     options = dict(options, arch=_archs(options.get("arch")))
     for name in ("cache_dir", "tuned"):
         if isinstance(options.get(name), os.PathLike):
             options[name] = os.fspath(options[name])
-    # `as` is a word of Python: the option is as_.
+    # `as` is a Python keyword, so the option is spelled as_.
     given = {name.rstrip("_"): value for name, value in options.items() if value is not None}
     return text_of(source), {"default_max_tokens": DEFAULT_MAX_TOKENS} | given
 
@@ -121,7 +121,7 @@ def _explained(request: Request) -> dict[str, Any]:
 
 
 def _reasons(report: dict[str, Any]) -> tuple[Reason, ...]:
-    """The refused candidates of a layer that no target serves, or the one reason that the layer itself is refused."""
+    """Returns the rejected candidates of a layer that no target supports, or the one reason why the layer itself is rejected."""
     found = tuple(
         Reason(row["code"], row["reason"], target["arch"], row["backend"] or row["realization"], row["engine"])
         for target in report["targets"]
@@ -131,7 +131,7 @@ def _reasons(report: dict[str, Any]) -> tuple[Reason, ...]:
 
 
 class Files:
-    """The files of a package in memory: manifest, sources, headers, cubins."""
+    """The files of a package in memory: manifest, sources, headers and cubins."""
 
     def __init__(self, handle: Handle, request: Request | None = None) -> None:
         self.handle = handle
@@ -140,11 +140,11 @@ class Files:
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> "Files":
-        """Reads and verifies a package folder: format, consistency, SHA-256s."""
+        """Reads a package folder. Raises InvalidManifest or DamagedPackage if format, consistency or SHA-256 hashes are wrong."""
         return cls(library().made("package_files_read", _c.path(folder, "folder")))
 
     def write(self, folder: str | os.PathLike[str]) -> pathlib.Path:
-        """Writes the folder. It appears complete or not at all, and replaces a package that is there."""
+        """Writes the package to `folder` atomically, replacing a package that is already there. Returns the folder."""
         library().check(library().package_files_write(self.handle, _c.path(folder, "folder")))
         return pathlib.Path(folder)
 
@@ -178,23 +178,29 @@ def compile(
 ) -> Files:
     """Compiles one MoE layer to a package in memory.
 
-    source: a dict, a configuration of transformers, or the path of a config.json, a layer JSON, an .mlir file or a model's
-        folder. None for an option means what the source says.
-    arch: a row or rows of `moec list archs`, "sm_90a" say. None: the current GPU's.
-    gpu: a row of `moec list gpus`, which schedules assume. None: the GPU that is here, else the arch's own.
-    scheme: a row of `moec list schemes`. weights_dtype: "bf16", "f16" or "f32" where weights are stored as floats and
-        quantized when they are packed. logits_dtype: the default type of the router's logits.
-    tp, ep, rank: the ranks that share each expert; whether whole experts are spread over ranks; the rank to compile for.
-    layer: the layer of a model. None: its first with experts.
-    max_tokens: the most tokens of a run. None: 8192, or those of a program that the source holds.
-    backend, engine: force a choice. exclude: backends, engines and realizations that are not taken. None: what MOEC_BACKEND,
-        MOEC_ENGINE and MOEC_EXCLUDE say.
-    allow: "weight_only" where the package may compute another layer, which quantizes no activations.
-    cubin: compiles the kernels now, by NVRTC. False: load() compiles them.
-    progress: None shows bars where stderr is a terminal and tqdm is installed. A function gets (step, done, total).
+    An option of None means that the source decides.
+
+    source: a dict, a transformers configuration, or the path of a config.json, a layer JSON, an .mlir file or a model's folder.
+    arch: one or more archs of `moec list archs`, such as "sm_90a". None: the arch of the current GPU.
+    gpu: a GPU of `moec list gpus`, for which schedules are chosen. None: the current GPU, else the default GPU of the arch.
+    scheme: a quantization scheme of `moec list schemes`.
+    weights_dtype: "bf16", "f16" or "f32" if weights are stored as floats and quantized during packing.
+    logits_dtype: the default element type of the router's logits.
+    tp: the number of tensor-parallel ranks. They share each expert unless `ep` is set.
+    ep: distributes whole experts over the ranks (expert parallelism).
+    rank: the rank to compile for.
+    layer: the layer of a model. None: its first layer with experts.
+    max_tokens: the maximum number of tokens of a run. None: 8192, or the limit of a program in the source.
+    backend, engine: forces a backend or a matmul engine.
+    exclude: backends, engines and realizations that must not be chosen. For backend, engine and exclude, None means MOEC_BACKEND,
+        MOEC_ENGINE and MOEC_EXCLUDE.
+    allow: "weight_only" lets the package leave activations unquantized, which changes the results.
+    cubin: compiles the kernels now, with NVRTC. False: load() compiles them.
+    progress: None shows bars if stderr is a terminal and tqdm is installed; True and False force the choice. A function receives
+        (step, done, total).
     options: the other options of `moec compile`, with _ for -.
 
-    Raises NotSupported with .reasons for a layer that moec cannot serve, InvalidArgument for an unknown option.
+    Raises NotSupported, with .reasons, for a layer that moec does not support, and InvalidArgument for an unknown option.
     """
     options |= {
         "arch": arch,
@@ -214,7 +220,7 @@ def compile(
         "cubin": cubin,
     }
     request = request_of(source, options)
-    # The compiler takes an NVRTC that the process has loaded.
+    # The compiler uses an NVRTC library that the process has already loaded.
     if cubin and (nvrtc := _nvrtc.find_nvrtc()):
         ctypes.CDLL(str(nvrtc))
     text, given = request
@@ -227,16 +233,16 @@ def compile(
 
 
 def explain(source: Source, **options: Any) -> Report:
-    """Says what compile() would choose for the same arguments, and why. Compiles no kernel.
+    """Reports what compile() would choose for the same arguments, and why. Compiles no kernels.
 
-    A layer that moec cannot serve has a report, too: .served is False. Any other error raises.
+    A layer that moec does not support also has a report, whose .served is False. Any other error raises.
     """
     options.pop("progress", None)
     return Report(_explained(request_of(source, options)))
 
 
 def supports(source: Source, **options: Any) -> Support:
-    """Whether compile() would serve the layer. Never raises for a layer that it would not serve."""
+    """Returns a Support, which is true if compile() supports the layer. Raises only errors other than an unsupported layer."""
     report = explain(source, **options)
     if report.served:
         never_run = tuple("" if target["ran_on_gpu"] else str(target["evidence"]) for target in report.targets)
@@ -245,17 +251,19 @@ def supports(source: Source, **options: Any) -> Support:
 
 
 def catalog() -> dict[str, list[dict[str, Any]]]:
-    """The words that a layer and its options may use: tables "schemes", "routing", "activations", "engines", "archs", ..."""
+    """Returns the names that layers and options may use, as tables: "schemes", "routing", "activations", "engines", "archs", ...
+    """
     made: dict[str, list[dict[str, Any]]] = json.loads(library().text("catalog_json"))
     return made
 
 
 def families() -> list[dict[str, Any]]:
-    """The families of models whose config.json can be compiled: "model_types", "architectures", "source" of defaults."""
+    """Returns the model families whose config.json moec compiles: dicts with "model_types", "architectures" and the "source" of
+    defaults."""
     made: list[dict[str, Any]] = json.loads(library().text("families_json"))
     return made
 
 
 def report_of(files_request: Request) -> Report:
-    """The report of what was compiled."""
+    """Returns the report for a request that was compiled."""
     return Report(_explained((files_request[0], {k: v for k, v in files_request[1].items() if k != "cubin"})))

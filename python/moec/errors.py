@@ -1,32 +1,32 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Exceptions: one class for each status of the C interface."""
+"""Exception classes, one for each status of the C interface."""
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 
 class MoecError(RuntimeError):
-    """An error of moec. The text says what was expected, what came, and what would be accepted."""
+    """Base class of all errors of moec. The message describes what was expected, what was found, and what would be accepted."""
 
     code: ClassVar[str] = "internal"
     """The status as a word, "too_many_tokens" say."""
 
 
 class InvalidArgument(MoecError, ValueError):
-    """An argument, an option, a name, a shape or an element type is wrong."""
+    """An argument, an option, a name, a shape or an element type is invalid."""
 
     code = "invalid_argument"
 
 
 class InvalidManifest(MoecError):
-    """The package's manifest breaks a rule of its format."""
+    """The package's manifest violates its format."""
 
     code = "invalid_manifest"
 
 
 class DamagedPackage(MoecError):
-    """A file of the package is missing or has another SHA-256."""
+    """A file of the package is missing or does not match its SHA-256 hash."""
 
     code = "damaged_package"
 
@@ -38,7 +38,7 @@ class NoMatchingTarget(MoecError):
 
 
 class DeviceLimit(MoecError):
-    """The device has less of something than a kernel needs."""
+    """A kernel exceeds a limit of the device."""
 
     code = "device_limit"
 
@@ -50,25 +50,25 @@ class TooManyTokens(MoecError):
 
 
 class WorkspaceTooSmall(MoecError):
-    """Memory that the caller gave is too small."""
+    """Memory that the caller passed is too small."""
 
     code = "workspace_too_small"
 
 
 class Misaligned(MoecError):
-    """An address is no multiple of the value's alignment."""
+    """An address is not a multiple of the value's alignment."""
 
     code = "misaligned"
 
 
 class ContextInUse(MoecError):
-    """Two runs on one context at the same moment."""
+    """Two runs used one context at the same time."""
 
     code = "context_in_use"
 
 
 class Capturing(MoecError):
-    """A CUDA stream is being captured, and the call may not be."""
+    """A CUDA stream is being captured, and the call is not allowed during capture."""
 
     code = "capturing"
 
@@ -80,7 +80,7 @@ class StrictMiss(MoecError):
 
 
 class CompileFailed(MoecError):
-    """NVRTC refused a kernel."""
+    """NVRTC failed to compile a kernel."""
 
     code = "compile_failed"
 
@@ -98,7 +98,7 @@ class NoDriver(MoecError):
 
 
 class DriverFailed(MoecError):
-    """A call of the CUDA driver failed."""
+    """A call to the CUDA driver failed."""
 
     code = "driver_failed"
 
@@ -111,7 +111,7 @@ class FileSystemError(MoecError):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a candidate was refused."""
+    """The reason why a candidate was rejected."""
 
     code: str
     """A stable word."""
@@ -129,7 +129,7 @@ class Reason:
 
 
 class NotSupported(MoecError):
-    """moec cannot serve the layer."""
+    """moec does not support the layer. `reasons`: the rejected candidates."""
 
     code = "refused"
 
@@ -140,31 +140,31 @@ class NotSupported(MoecError):
 
 
 class InternalError(MoecError):
-    """A fault of moec itself."""
+    """An internal error of moec."""
 
     code = "internal"
 
 
 class PeerLost(MoecError):
-    """Another rank has failed, or does not come."""
+    """Another rank has failed or did not arrive in time."""
 
     code = "peer_lost"
 
 
 class PeerMismatch(MoecError):
-    """Ranks do not do the same together."""
+    """Ranks issued different collectives, or have different packages or token counts."""
 
     code = "peer_mismatch"
 
 
 class NoCommunication(MoecError):
-    """The package moves tokens between ranks, and the ranks have nothing to reach each other by."""
+    """The package exchanges tokens between ranks, and the ranks have no way to reach each other."""
 
     code = "no_communication"
 
 
 class Interrupted(MoecError):
-    """A function of moec_set_interrupt has ended the call. Ctrl-C is KeyboardInterrupt."""
+    """A function set by moec_set_interrupt ended the call. After Ctrl-C, Python raises KeyboardInterrupt instead."""
 
     code = "interrupted"
 
@@ -199,6 +199,6 @@ _CLASSES: dict[str, type[MoecError]] = {
 
 
 def error_of(code: str, message: str) -> MoecError:
-    """The exception of a status by its name. A status of a newer library is a MoecError that names it."""
+    """Returns the exception of a status by its name. An unknown status of a newer library becomes a MoecError that names it."""
     known = _CLASSES.get(code)
     return known(message) if known else MoecError(f"{code}: {message}")

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Packed weights of one layer, and the workspace and state of its runs."""
+"""Packed weights of one layer, and the contexts of its runs."""
 
 import contextlib
 import ctypes
@@ -18,12 +18,12 @@ from moec.package import Package
 
 __all__ = ["Context", "Layer"]
 
-# Arguments of a run by vLLM's names.
+# vLLM's names of arguments of a run.
 ALIASES = {"topk_ids": "given_ids", "topk_weights": "given_weights"}
 
 
 class Context:
-    """Workspace and state of one stream in flight. It serves every layer of its package, one run at a time."""
+    """The workspace and state of one CUDA stream. It serves every layer of its package, one run at a time."""
 
     def __init__(
         self, package: Package, max_tokens: int, *, workspace: Any = None, state: Any = None, comm: Communicator | None = None
@@ -57,7 +57,7 @@ class Context:
         return self._handle
 
     def close(self) -> None:
-        """Gives the memory back. A run that is being queued by another thread ends first."""
+        """Releases the memory. If another thread is enqueueing a run, the memory is released after that."""
         self._handle = None
 
     def __repr__(self) -> str:
@@ -66,20 +66,20 @@ class Context:
 
 
 def _target_of(package: Any) -> dict[str, Any]:
-    """The part of the manifest for the arch of a loaded package."""
+    """Returns the manifest's target of a loaded package."""
     found: dict[str, Any] = next(each for each in package.manifest["targets"] if each["arch"] == package.arch)
     return found
 
 
 class Layer:
-    """The packed weights of one layer: a function of arrays. Package.layer() makes it."""
+    """The packed weights of one layer, callable as a function of arrays. Package.layer() creates it."""
 
     def __init__(
         self, package: Package, weights: Mapping[str, Any], *, in_place: bool, already_packed: bool, stream: Any
     ) -> None:
         self.package = package
         self._handle: Handle | None = None
-        # Graphs hold their addresses: another reserve() must not free them.
+        # CUDA graphs contain the addresses of these contexts, so another reserve() must not free them.
         self._captured: set[Context] = set()
         queue = _memory.stream_handle(stream, package.gpu)
         if not isinstance(weights, Mapping):
@@ -111,7 +111,7 @@ class Layer:
         self._stored = {name for name in weights if package.values[name].role == "stored_weight"}
         self._incomplete = ""
         read = self._read_by_runs(arrays_of)
-        # With the handle, which a run of another thread holds while this layer is closed.
+        # The handle owns them, because a run of another thread holds the handle while this layer is closed.
         self._handle.memory = [found.owner for name, found in views.items() if name in read]
         self.weights: dict[str, Any] = {name: array for name, array in arrays_of.items() if name in read}
         """The arrays that runs read, by name. The layer keeps them alive."""
@@ -126,7 +126,7 @@ class Layer:
                 )
 
     def _written(self, given: Mapping[str, Any]) -> set[str]:
-        """The arrays that packing writes to."""
+        """Returns the names of the arrays that packing writes."""
         names = {name for name in given if self.package.values[name].role == "packed_weight"}
         for value in self.package.values.values():
             if value.role == "packed_weight" and value.name not in given and value.may_alias:
@@ -149,13 +149,13 @@ class Layer:
         return rows, views
 
     def _read_by_runs(self, given: Mapping[str, Any]) -> set[str]:
-        """Weights that a run may read. The host device may read all of them; elsewhere stored weights that were packed
-        to other memory are free, if torch's streams order their memory."""
+        """Returns the weights that a run may read. The host device may read all of them. On a GPU, stored torch tensors that were
+        packed into other memory may be freed, because torch orders their reuse by streams."""
         if self.package.gpu is None:
             return set(given)
         target = _target_of(self.package)
         read = {map_["value"] for map_ in target["tensor_maps"]}
-        # A collective has no kernel.
+        # A launch of a collective has no kernel.
         launched = {launch.get("kernel") for variant in target["variants"] for launch in variant["launches"]}
         for kernel in target["kernels"]:
             if kernel["name"] in launched:
@@ -174,15 +174,18 @@ class Layer:
         return self.package.device
 
     def close(self) -> None:
-        """Drops the weights. A run that is being queued by another thread ends first."""
+        """Releases the weights. If another thread is enqueueing a run, they are released after that."""
         self._handle = None
         self.weights = {}
 
     def repack(self, weights: Mapping[str, Any], first_expert: int, num_experts: int, *, stream: Any = None) -> None:
         """Packs the experts [first_expert, first_expert + num_experts) again, into the layer's own memory.
 
-        weights: whole stored weights of all packed ones. Those of shared experts' own MLP are packed only when all are.
-            The caller orders it against runs.
+        weights: the complete stored weights of all packed weights, by name. The MLP of shared experts is packed only if all
+            experts are.
+        stream: as Package.layer() accepts it.
+
+        The caller must order the call against runs.
         """
         handle = self.handle
         queue = _memory.stream_handle(stream, self.package.gpu)
@@ -209,11 +212,12 @@ class Layer:
     def reload(self, weights: Mapping[str, Any], *, stream: Any = None) -> None:
         """Replaces all weights in the layer's own memory. Addresses stay valid, also in captured graphs.
 
-        weights: every stored weight that the layer was made of. Weights that runs read as stored are copied, the others are
-            packed. They may be freed after the stream has done this work. The caller orders the reload against runs.
+        weights: every stored weight that the layer was created from. Weights that runs read as stored are copied; the others are
+            packed. The arrays may be freed after the stream has completed this work.
+        stream: as Package.layer() accepts it.
 
-        Raises InvalidArgument for a weight that is missing, unknown, or of another shape or type, before anything is written.
-        If it fails later, runs are refused until a reload has succeeded.
+        The caller must order the call against runs. Raises InvalidArgument, before anything is written, if a weight is missing,
+        unknown, or has another shape or type. If the call fails later, runs fail until a reload() succeeds.
         """
         handle, package = self.handle, self.package
         queue = _memory.stream_handle(stream, package.gpu)
@@ -234,7 +238,7 @@ class Layer:
             scratch, owner = _memory.device_memory(package, count_of_scratch, "pack_scratch")
             buffer, count = packed(rows)
             experts = max((pack["total_experts"] for pack in packs), default=0)
-            # The host checks all numbers first; a GPU, while it packs.
+            # The host checks all values before it writes; a GPU checks them while it packs.
             self._incomplete = "its weights were reloaded in part" if package.gpu is not None else ""
             library().check(
                 library().layer_repack(
@@ -251,7 +255,8 @@ class Layer:
         del owner, views
 
     def _kept(self, name: str, given: arrays.View) -> arrays.View:
-        """The memory of a weight that runs read as it is stored. Raises InvalidArgument where another array does not fit it."""
+        """Returns the memory of a weight that runs read as stored. Raises InvalidArgument if the given array does not match it.
+        """
         to, accepted = arrays.view(self.weights[name], name), self.package.values[name].element_types
         expected, got = ((each.shape, arrays.given_type(each, accepted, name)) for each in (to, given))
         if got != expected:
@@ -264,11 +269,12 @@ class Layer:
         return to
 
     def unpack(self, into: Mapping[str, Any] | None = None, *, host: bool = False, stream: Any = None) -> dict[str, Any]:
-        """The stored weights again, bit for bit. Waits for the stream.
+        """Reconstructs the stored weights bit for bit, and waits for the stream. Returns the arrays by name.
 
         into: arrays by the names of stored weights. None: new arrays for all of them. Arrays that were packed in place may be
-            given; then all of these are, and the layer does not run until repack() has packed all experts again.
-        host: the arrays are in host memory, whatever the device is.
+            given, but only all of them; the layer then cannot run until repack() has packed all experts again.
+        host: the arrays are in host memory, whatever the package's device.
+        stream: as Package.layer() accepts it.
 
         Raises NotSupported for a weight that packing quantizes.
         """
@@ -282,7 +288,7 @@ class Layer:
                 else {
                     name: package.empty(name, library=kind, host=host)
                     for name, value in package.values.items()
-                    # A layer for given ids alone may have none.
+                    # A layer that is used only with given ids may have no routing bias.
                     if value.role == "stored_weight" and (name in self.weights or name != "routing_bias")
                 }
             )
@@ -317,19 +323,23 @@ class Layer:
         overlap_previous: bool = False,
         **others: Any,
     ) -> Any:
-        """Runs the layer over the tokens of x. On a GPU the run is queued; on the host it has ended when this returns.
+        """Runs the layer on the tokens of x. On a GPU the run is enqueued; on the host it is complete when the call returns.
 
-        x: [tokens, hidden]; None where a part of a layer reads none. logits: [tokens, experts], or given_ids and given_weights:
-            [tokens, experts a token]. vLLM's names of these, topk_ids and topk_weights, are taken, too.
-        out: the array to write; x itself may be given. None: a new one, of numpy or torch as the first input is.
-        context: workspace and state to use. None: one of the package for this stream.
-        comm: connects the ranks of a package that moves tokens and sums itself; beside a context, that of the context.
-        stream: as Package.layer() takes it. tokens: None: the extent of x, or of the input of a part.
-        variant: the name of a variant. overlap_previous: the first launch may start before its predecessor has ended; the
-            caller promises that nobody writes weights then.
-        others: further inputs and optional outputs of .package.values, by name.
+        x: [tokens, hidden]. None if the package is a part of a layer that reads no x.
+        logits: [tokens, experts], instead of given_ids and given_weights.
+        given_ids, given_weights: [tokens, top_k]. vLLM's names, topk_ids and topk_weights, are also accepted.
+        out: the array to write, which may be x itself. None: a new numpy or torch array, like the first input.
+        context: the workspace and state to use. None: one of the package's contexts for this stream.
+        comm: connects the ranks of a package that exchanges tokens itself. With `context`, it must be the context's communicator.
+        stream: as Package.layer() accepts it.
+        tokens: the number of tokens. None: the extent of x, or of the input of a part.
+        variant: the name of the variant to run. None: chosen by the number of tokens.
+        overlap_previous: lets the first launch start before the predecessor launch has ended (programmatic dependent launch). No
+            kernel in flight may then write weights.
+        others: further inputs and optional outputs of package.values, by name.
 
-        Returns out, or a dict of outputs where the package has several.
+        Returns `out`, or a dict of outputs by name if the package has several. Raises TooManyTokens if tokens exceed
+        package.max_tokens, ContextInUse if another run uses the context, and Capturing if a captured run has no context.
         """
         package = self.package
         queue = _memory.stream_handle(stream, package.gpu)
@@ -441,7 +451,7 @@ class Layer:
 
     @staticmethod
     def _like(given: Any, view: arrays.View, made: Any) -> Any:
-        """bf16 of ml_dtypes comes out where it went in."""
+        """Returns bf16 results as ml_dtypes.bfloat16 if the input was, otherwise unchanged."""
         if view.element_type == "bf16" and arrays.is_numpy(given) and arrays.is_numpy(made) and made.dtype == "uint16":
             return made.view(given.dtype)
         return made
@@ -455,7 +465,7 @@ class Layer:
 
 
 def _copy_on_gpu(given: Any, to: Any, name: str) -> None:
-    """Copies bits, whatever torch calls their type."""
+    """Copies the bits of `given` to `to`, whatever their torch types."""
     if not (arrays.is_torch(given) and arrays.is_torch(to)):
         raise InvalidArgument(f"value '{name}': expected tensors of torch for a layer on a GPU, which runs read as they are")
     torch = importlib.import_module("torch")

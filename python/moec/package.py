@@ -27,7 +27,7 @@ __all__ = ["Package", "Value", "Variant", "load"]
 
 @dataclass(frozen=True)
 class Value:
-    """A tensor that the caller hands over."""
+    """A tensor that the caller passes."""
 
     name: str
     role: str
@@ -45,7 +45,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Variant:
-    """The launches of a range of token counts, both ends inclusive."""
+    """The launches for a range of token counts, both ends inclusive."""
 
     name: str
     min_tokens: int
@@ -56,7 +56,7 @@ class Variant:
 
 
 def _parse_device(device: Any) -> int | None:
-    """The ordinal of "cuda", "cuda:1" or a torch.device; None for "host" and "cpu"."""
+    """Returns the ordinal of "cuda", "cuda:1" or a torch.device (-1: the current GPU), or None for "host" and "cpu"."""
     words = str(device).split(":")
     if words[0] in ("host", "cpu") and len(words) == 1:
         return None
@@ -81,20 +81,24 @@ def load(
     nvrtc_path: str | os.PathLike[str] | None = None,
     progress: bool | Progress | None = None,
 ) -> "Package":
-    """Loads every kernel, and compiles those that neither the package nor the cache holds.
+    """Loads every kernel, and compiles those that neither the package nor the cache has.
 
-    A package is code: load what you trust.
+    A package contains code: load only packages that you trust.
 
-    files: what compile() made, or a package folder.
-    device: "cuda" (the current GPU), "cuda:N", "host": plain C++ on host memory, for tests, or "emulated": the kernels' PTX is
-        interpreted and checked, many times slower than on a GPU, for debugging. It takes arrays of host memory, too.
-    strict: a kernel that would have to be compiled is StrictMiss. jobs: compilations at once; 0: by cores and memory.
-    cache_dir: the folder of compiled kernels. None: MOEC_CACHE_DIR, else ~/.cache/moec.
-    arch: a target of the package. None: by the device, on the host the first.
-    rank: a rank of a package of several, (dp_rank * pcp + pcp_rank) * tp + tp_rank. None: the package is of one rank.
-    prebuild: compiles into the cache and loads nothing; needs arch and no GPU.
+    files: the result of compile(), or a package folder.
+    device: "cuda" (the current GPU) or "cuda:N"; "host" for plain C++ on host memory, for tests; or "emulated", which interprets
+        and checks the kernels' PTX on host memory, for debugging, many times slower than a GPU.
+    strict: raises StrictMiss instead of compiling a kernel.
+    jobs: number of parallel compilations; 0: depends on cores and memory.
+    cache_dir: the folder of the kernel cache. None: MOEC_CACHE_DIR, else ~/.cache/moec.
+    arch: a target of the package. None: chosen by the device; on the host, the first target.
+    rank: the rank to load from a package of several ranks, (dp_rank * pcp + pcp_rank) * tp + tp_rank. None: the package has one
+        rank.
+    prebuild: compiles into the cache and loads nothing. Needs `arch` but no GPU.
     nvrtc_path: a libnvrtc.so.N or its folder. None: MOEC_NVRTC_PATH, an installed nvidia-cuda-nvrtc, then the usual places.
-    progress: as compile() takes it.
+    progress: as compile() accepts it.
+
+    Raises DamagedPackage, InvalidManifest, NoMatchingTarget, DeviceLimit, NoCompiler, CompileFailed, NoDriver or DriverFailed.
     """
     emulated = str(device) == "emulated"
     gpu = None if emulated else _parse_device(device)
@@ -128,7 +132,7 @@ def load(
 
 
 class Package:
-    """The code of one layer for one device. Layers of equal configuration share it; threads may."""
+    """The code of one layer for one device. Immutable and thread-safe; layers of equal configuration may share it."""
 
     def __init__(self, handle: Handle, gpu: int | None, request: Request | None, *, emulated: bool = False) -> None:
         self.handle = handle
@@ -179,13 +183,13 @@ class Package:
 
     @functools.cached_property
     def manifest(self) -> dict[str, Any]:
-        """The manifest, as docs/reference/manifest.md says."""
+        """The manifest, as docs/reference/manifest.md describes it."""
         made: dict[str, Any] = json.loads(self._word("package_manifest_json"))
         return made
 
     @property
     def load_report(self) -> dict[str, Any]:
-        """Milliseconds of each phase, where each kernel came from, and what the driver says of it."""
+        """Milliseconds of each phase of the load, the source of each kernel, and the driver's data about it."""
         made: dict[str, Any] = json.loads(self._word("package_load_report_json"))
         return made
 
@@ -195,25 +199,27 @@ class Package:
 
     @property
     def weight_map(self) -> dict[str, Any]:
-        """For each stored weight the tensors of a checkpoint that hold it, as docs/reference/checkpoints.md says."""
+        """For each stored weight, the checkpoint tensors that hold it, as docs/reference/checkpoints.md describes."""
         made: dict[str, Any] = json.loads(library().text("package_weight_map_json", self.handle))
         return made
 
     def explain(self) -> Report:
-        """The decisions. Raises InvalidArgument for a package of a folder, which does not hold what it was compiled from."""
+        """Returns the report of the compiler's choices. Raises InvalidArgument for a package loaded from a folder, which does not
+        contain its source."""
         if self._request is None:
             raise InvalidArgument("explain: a package of a folder does not hold its source; use moec.explain(source)")
         return report_of(self._request)
 
     @functools.cached_property
     def outputs(self) -> tuple[str, ...]:
-        """The names of the values that every run writes."""
+        """Names of the values that every run writes."""
         return tuple(value.name for value in self.values.values() if value.role == "output")
 
     @functools.cached_property
     def token_axes(self) -> dict[str, int]:
-        """The dimension that counts the tokens of a run, by input: the first that every run has, or all optional ones."""
-        # "tokens" are those of all ranks in a package that gathers them.
+        """The dimension that counts the tokens of a run, by input name: the first required input that has one, else all optional
+        ones."""
+        # In a package that gathers tokens, the symbol "tokens" counts those of all ranks.
         shapes = [value["shape"] for value in self.manifest["values"]]
         symbol = "own_tokens" if any("own_tokens" in shape for shape in shapes) else "tokens"
         rows = [value for value in self.manifest["values"] if symbol in value["shape"]]
@@ -228,29 +234,30 @@ class Package:
         return self.values[name]
 
     def shape(self, name: str, tokens: int = 1) -> tuple[int, ...]:
-        """The extents of a value for so many tokens, outermost first, in elements."""
+        """Returns the extents of a value in elements for `tokens` tokens, outermost first. Raises InvalidArgument for an unknown
+        name."""
         extents = (ctypes.c_int64 * max(self._value(name).rank, 1))()
         library().check(library().package_value_shape(self.handle, name.encode(), _c.integer(tokens, "tokens"), extents))
         return tuple(extents[: self._value(name).rank])
 
     def empty(self, name: str, tokens: int = 1, *, library: str = "", host: bool = False) -> Any:
-        """A new aligned array for a value, with any content, of its default element type.
+        """Allocates an aligned array for a value, uninitialized, of its default element type.
 
-        On a GPU it is a torch tensor, on the host numpy's, or torch's for library="torch". Types that the library lacks are
-        uint8 and uint16. host: in host memory, whatever the device is.
+        It is a torch tensor on a GPU, and on the host a numpy array, or a torch tensor for library="torch". Element types that
+        the library does not have are stored as uint8 or uint16. host: allocates host memory, whatever the device.
         """
         value = self._value(name)
         gpu = None if host or self.gpu is None else max(self.gpu, 0)
         return arrays.empty(self.shape(name, tokens), value.element_types[0], gpu=gpu, library=library, label=name)
 
     def variant_for(self, tokens: int) -> Variant:
-        """The variant that serves so many tokens."""
+        """Returns the variant for `tokens` tokens. Raises TooManyTokens if there is none."""
         index = ctypes.c_size_t()
         library().check(library().package_variant_for(self.handle, _c.integer(tokens, "tokens"), ctypes.byref(index)))
         return self.variants[index.value]
 
     def workspace_bytes(self, tokens: int) -> int:
-        """Bytes that suffice for every run of at most so many tokens."""
+        """Returns the workspace size in bytes that suffices for every run of at most `tokens` tokens."""
         return library().number("package_workspace_bytes", self.handle, _c.integer(tokens, "tokens"))
 
     @property
@@ -270,12 +277,16 @@ class Package:
         stream: Any = None,
         progress: bool | Progress | None = None,
     ) -> "Layer":
-        """Checks names, shapes, element types and numbers of all stored weights, and packs them.
+        """Checks names, shapes, element types and values of all stored weights, and packs them.
 
-        weights: arrays by the names of .values. Memory for a packed weight may be given under its name.
-        in_place: packed weights take the memory of stored ones where the package allows it, which overwrites them.
-        already_packed: nothing is packed; the packed weights, or stored ones that were packed in place, are given.
-        stream: packs there; an integer, a torch.cuda.Stream or what has __cuda_stream__. None: torch's current one.
+        weights: arrays by names of .values. Memory for a packed weight may be passed under the weight's name.
+        in_place: overwrites stored weights with packed ones if the package allows it.
+        already_packed: packs nothing; `weights` holds packed weights, or stored weights that were packed in place.
+        stream: the stream to pack on: an integer, a torch.cuda.Stream or an object with __cuda_stream__. None: torch's current
+            stream.
+        progress: as compile() accepts it.
+
+        Raises InvalidArgument for a missing or unknown name, a wrong shape or type, or a value that is not allowed.
         """
         from moec.layer import Layer
 
@@ -290,10 +301,14 @@ class Package:
         state: Any = None,
         comm: "Communicator | None" = None,
     ) -> "Context":
-        """Workspace and state of one stream in flight, for runs of at most max_tokens tokens.
+        """Creates the workspace and state of one stream, for runs of at most max_tokens tokens.
 
-        workspace, state: arrays to take, of workspace_bytes(max_tokens) and state_bytes; None: allocated.
-        comm: connects the ranks of a package that moves tokens and sums itself. All ranks make their contexts in one order.
+        max_tokens: None means that of the package.
+        workspace, state: arrays of workspace_bytes(max_tokens) and state_bytes bytes. None: allocated.
+        comm: connects the ranks of a package that exchanges tokens itself. All ranks must create their contexts in the same
+            order.
+
+        Raises WorkspaceTooSmall if `workspace` or `state` is too small.
         """
         from moec.layer import Context
 
@@ -301,10 +316,12 @@ class Package:
         return Context(self, most, workspace=workspace, state=state, comm=comm)
 
     def reserve(self, max_tokens: int | None = None, *, comm: "Communicator | None" = None) -> "Context":
-        """Makes the context of captured runs that are given none; before the capture. max_tokens, comm: as context() takes them.
+        """Creates the context for captured runs that pass none. Must be called before the capture.
 
-        All such runs use it, in every graph. Graphs that replay at the same time need a context= each. moec.torch makes it
-        with the first layer that it registers.
+        max_tokens, comm: as context() accepts them.
+
+        All such runs, in all graphs, use this context. Graphs that replay at the same time need one context= each. moec.torch
+        calls it when the first layer is registered.
         """
         self.reserved = self.context(max_tokens, comm=comm)
         return self.reserved
@@ -315,16 +332,16 @@ class Package:
         return comm.contexts.setdefault((self, stream), [])
 
     def take_context(self, stream: int, tokens: int, comm: "Communicator | None" = None) -> "Context":
-        """A context of that stream that nobody uses. give_context() takes it back."""
+        """Returns a context of the stream that is not in use. give_context() returns it."""
         with self._lock:
             free = self._free_contexts(stream, comm)
             for index in range(len(free) - 1, -1, -1):
                 if free[index].max_tokens >= tokens:
                     return free.pop(index)
-            # Other ranks reach for the windows of theirs.
+            # Contexts with a communicator are not freed here, because other ranks access their windows.
             if comm is None:
                 free.clear()
-        # Some room, so that slowly growing batches do not make a context each.
+        # Rounds up, so that slowly growing batches do not each create a context.
         return self.context(min(max(tokens, 1 << (tokens - 1).bit_length() if tokens else 1), self.max_tokens), comm=comm)
 
     def give_context(self, stream: int, context: "Context", comm: "Communicator | None" = None) -> None:
@@ -339,7 +356,7 @@ class Package:
             [value.name, value.role.replace("_", " "), " ".join(value.element_types), str(list(self.shape(value.name)))]
             for value in self.values.values()
         ]
-        # A folder's package has no report.
+        # A package from a folder has no report.
         return _html.block(
             [
                 _html.title(self.name, f"{self.arch} on {self.device_name}, at most {self.max_tokens} tokens"),

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Decisions for a layer, with reasons, as text and as HTML."""
+"""Reports of the compiler's choices and their reasons, as text and HTML."""
 
 import json
 import os
@@ -17,7 +17,7 @@ __all__ = ["Report", "Support"]
 
 
 def size(count: float) -> str:
-    """Bytes for a person."""
+    """Formats a size in bytes for messages."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if count < 1024 or unit == "GiB":
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
@@ -26,7 +26,7 @@ def size(count: float) -> str:
 
 
 def kernel_line(kernel: dict[str, Any]) -> str:
-    """A kernel's stages, engine and tile."""
+    """Formats a kernel's stages, engine and tile."""
     parts = ["+".join(kernel["stages"])]
     if "engine" in kernel:
         parts.append(kernel["engine"])
@@ -39,7 +39,7 @@ def kernel_line(kernel: dict[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Support:
-    """Whether a layer is served. It is true where it is."""
+    """The result of supports(). It is true if the layer is supported."""
 
     ok: bool
     reasons: tuple[Reason, ...]
@@ -57,7 +57,8 @@ class Support:
 
 
 class Report:
-    """The decisions for a layer. print() shows them; a notebook draws them. .data is the JSON of `moec explain --json`."""
+    """The compiler's choices for a layer. print() shows them as text, notebooks as a page. `data` is the JSON of `moec explain
+    --json`."""
 
     def __init__(self, data: dict[str, Any]) -> None:
         self.data = data
@@ -68,7 +69,7 @@ class Report:
 
     @property
     def message(self) -> str:
-        """Why the layer is not served; "" where it is."""
+        """The reason why the layer is not supported; "" if it is."""
         return str(self.data.get("message", ""))
 
     @property
@@ -77,7 +78,7 @@ class Report:
 
     @property
     def targets(self) -> list[dict[str, Any]]:
-        """One for each arch; docs/reference/explain.md lists the fields."""
+        """The choices for each arch; docs/reference/explain.md lists the fields."""
         made: list[dict[str, Any]] = self.data["targets"]
         return made
 
@@ -128,10 +129,12 @@ class Report:
         *,
         compare: "Mapping[str, Report] | None" = None,
     ) -> str:
-        """The page of `moec explain --html`: kernels, workspace, times, refusals. It needs no network.
+        """Returns the page of `moec explain --html`: kernels, workspace, times and rejected candidates. It needs no network.
 
-        bench: the result of `moec-bench --json`, as a dict or a file, of packages of this layer.
-        compare: reports by names, of other GPUs or schedules say, whose times stand in the chart of this one's.
+        bench: the result of `moec-bench --json` for packages of this layer, as a dict or a file.
+        compare: other reports by name, for example of other GPUs or schedules. The chart also shows their times.
+
+        Raises FileSystemError or InvalidArgument if `bench` cannot be read.
         """
         for name, other in (compare or {}).items():
             if not isinstance(other, Report):

@@ -1,11 +1,11 @@
-//===- Communicator.cpp - how ranks reach each other ---------------------===//
+//===- Communicator.cpp - parts common to all communicators ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// All kinds of communicator have these in common.
+// Functions that do not depend on how ranks are connected.
 //
 //===----------------------------------------------------------------------===//
 
@@ -115,7 +115,7 @@ Result<void> comm::prepare(Communicator &communicator, const Target &target) {
   return {};
 }
 
-/// Lines that ranks of one layer have in common, each a name and a value.
+/// Returns (name, value) lines that must be equal on all ranks of a layer.
 static std::vector<std::pair<std::string, std::string>>
 listFacts(const Manifest &manifest) {
   constexpr std::array kOfRank = {"intermediate_begin",
@@ -160,7 +160,8 @@ listFacts(const Manifest &manifest) {
   return facts;
 }
 
-/// As many bytes on all ranks: a hash of all lines, then lines that fit.
+/// Encodes `facts` into a record whose size is the same on all ranks: a hash of
+/// all lines, followed by the lines that fit.
 static std::string
 encode(const std::vector<std::pair<std::string, std::string>> &facts) {
   constexpr size_t kBytes = 8192;
@@ -172,7 +173,8 @@ encode(const std::vector<std::pair<std::string, std::string>> &facts) {
   return record;
 }
 
-/// Line `index` of a record as "hidden_size 128"; "" behind the last.
+/// Returns line `index` of a record, such as "hidden_size 128", or "" past the
+/// last line.
 static std::string lineOf(std::string_view record, size_t index) {
   constexpr size_t kHash = 64;
   std::string_view rest = record.substr(kHash);
@@ -198,7 +200,8 @@ Result<void> comm::compareRanks(Communicator &communicator,
     size_t line = 0;
     while (line < facts.size() && lineOf(its, line) == lineOf(mine, line))
       ++line;
-    // Each rank compares itself with all, so all find a difference.
+    // Each rank compares its record with all others, so every rank finds a
+    // difference if there is one.
     return Error(ErrorCode::PeerMismatch,
                  "ranks of one context have different packages: rank {} has "
                  "{}, and rank {} has {}",
@@ -208,7 +211,7 @@ Result<void> comm::compareRanks(Communicator &communicator,
   return {};
 }
 
-/// Memory and elements of a value.
+/// Returns the memory of value `name` and its number of elements.
 static Result<std::pair<void *, int64_t>>
 findMemory(const std::string &name, const Manifest &manifest,
            const Target &target, const Symbols &symbols,
@@ -235,7 +238,7 @@ Result<void> comm::findParts(const Collective &collective,
     const auto from = TRY(findMemory(name, manifest, target, symbols, values));
     const auto to = TRY(
         findMemory(collective.results[i], manifest, target, symbols, values));
-    // The smaller side is that of one rank.
+    // The smaller of the two values is one rank's contribution or result.
     parts.push_back({from.first, to.first, std::min(from.second, to.second),
                      findValue(manifest, target, name)->elementTypes.front()});
   }

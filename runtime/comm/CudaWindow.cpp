@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Making a window takes two exchanges: of what each rank has, and of whether
-// each reaches all. The last one also says that all windows are zero.
+// Creating a window takes two exchanges. The first exchanges each rank's
+// address and IPC handle. The second exchanges whether each rank reaches all
+// others; it also guarantees that all windows are zero.
 //
-// Ranks destroy their windows when they like. Memory that another process still
-// maps then waits among the retired, until a window or a communicator of its
-// context is made or destroyed.
+// Ranks destroy their windows independently. Memory that another process still
+// maps is moved to a list of retired memory. The list is checked when a window
+// or a communicator of the same CUDA context is created or destroyed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,32 +39,36 @@ using namespace moec::runtime::cuda;
 
 namespace {
 
-/// The driver shares whole pages of this size: no other memory lies in them.
+/// Allocations are rounded up to this page size, which is the unit that the
+/// driver shares, so that a shared page holds no other memory.
 constexpr int64_t kPageBytes = int64_t(2) << 20;
 
 constexpr std::string_view kStep = "create its window";
 
-/// A text of at most so many bytes in a record that ranks exchange.
+/// Copies `text`, truncated to size - 1 characters, into a field of a record
+/// that ranks exchange.
 template <size_t size>
 void keep(std::array<char, size> &to, std::string_view text) {
   to = {};
   std::ranges::copy(text.substr(0, size - 1), to.begin());
 }
 
+/// The result of one rank's step, as it is exchanged.
 struct Outcome {
-  int32_t code = 0; ///< of ErrorCode; 0: success
+  int32_t code = 0; ///< an ErrorCode; 0: success
   std::array<char, 508> message = {};
 };
 
-/// A rank tells it the others of its window.
+/// The description of a rank's window, which it sends to the other ranks.
 struct Offer {
-  std::array<char, 40> host = {}; ///< one for each start of a machine
+  std::array<char, 40> host = {}; ///< the boot id of the host
   std::array<uint32_t, 4> process = {};
   int64_t pid = 0, device = 0, bytes = 0;
   uint64_t context = 0, address = 0;
   CUipcMemHandle handle = {};
-  std::array<char, 128> mark = {};     ///< the file of its MappedMark
-  std::array<char, 128> noHandle = {}; ///< why there is none; "": there is
+  std::array<char, 128> mark = {};     ///< the path of its MappedMark
+  std::array<char, 128> noHandle = {}; ///< why there is no IPC handle; "":
+                                       ///< there is one
   Outcome outcome;
 };
 
@@ -76,7 +81,7 @@ Outcome outcomeOf(const Result<void> &result) {
   return outcome;
 }
 
-/// The records of all ranks.
+/// Gathers the records of all ranks, in rank order.
 template <typename Record>
 Result<std::vector<Record>> exchangeRecords(Communicator &communicator,
                                             const Record &mine,
@@ -89,6 +94,7 @@ Result<std::vector<Record>> exchangeRecords(Communicator &communicator,
   return all;
 }
 
+/// Returns the error of `rank` if `outcome` is a failure.
 Result<void> firstFailure(int64_t rank, const Outcome &outcome) {
   if (outcome.code == 0)
     return {};
@@ -96,13 +102,14 @@ Result<void> firstFailure(int64_t rank, const Outcome &outcome) {
                outcome.message.data());
 }
 
-/// Host and process of this code.
+/// Fills in the host, process and pid of this process.
 void describeSelf(Offer &offer) {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   std::getline(file, boot);
   keep(offer.host, boot);
-  // A child of a fork has another pid.
+  // kProcess alone does not identify the process: a forked child has the same
+  // kProcess and another pid.
   static const std::array<uint32_t, 4> kProcess = [] {
     std::random_device random;
     return std::array<uint32_t, 4>{random(), random(), random(), random()};
@@ -111,8 +118,8 @@ void describeSelf(Offer &offer) {
   offer.pid = getpid();
 }
 
-/// Memory without a window, which other processes may map. A primary context
-/// lives as long.
+/// Memory of a destroyed window, which other processes may still map. It keeps
+/// a primary context retained for as long.
 class RetiredMemory {
 public:
   RetiredMemory(const CudaPlace &place, DeviceMemory memory, MappedMark mark)
@@ -167,16 +174,17 @@ public:
   uint64_t status() const override { return blockAddress; }
   moe::ExchangeBlock &block() const override { return *hostBlock; }
 
-  /// The block, and own memory of so many bytes; 0: it is handed in.
+  /// Allocates the exchange block, and `bytes` of window memory unless 0 (the
+  /// caller then provides the memory).
   Result<void> allocate(const WindowPlace &place, int64_t bytes);
   Result<void> zero(uint64_t address) const;
   void describe(const WindowPlace &place, Offer &offer);
-  /// Reaches the memory of a rank.
+  /// Maps the memory of `rank` and appends its address to `all`.
   Result<void> reach(const WindowPlace &place, int64_t rank, const Offer &mine,
                      const Offer &its);
   Result<void> upload(const WindowPlace &place);
   uint64_t memory() const { return allocated.address(); }
-  /// All ranks have reached it, or will not.
+  /// Removes the file of the mark: each rank has by now opened it or failed.
   void isReached() {
     if (mark)
       mark->removeFile();
@@ -190,9 +198,10 @@ private:
   const std::shared_ptr<LiveWindows> live;
   const int64_t number, size;
   DeviceMemory allocated, table;
-  std::optional<MappedMark> mark;  ///< of `allocated`; none: it has no handle
-  std::vector<CUdeviceptr> opened; ///< by IPC
-  std::vector<MappedMark> joined;  ///< of these
+  std::optional<MappedMark> mark;  ///< of `allocated`; empty without an IPC
+                                   ///< handle
+  std::vector<CUdeviceptr> opened; ///< pointers opened by CUDA IPC
+  std::vector<MappedMark> joined;  ///< the marks of `opened`
   moe::ExchangeBlock *hostBlock = nullptr;
   CUdeviceptr blockAddress = 0;
 };
@@ -202,7 +211,7 @@ private:
 CudaWindow::~CudaWindow() {
   live->remove(*this);
   const ContextScope scope(driver, cuda.context);
-  // A run may still write to other ranks.
+  // A run that is still in flight may write to other ranks' windows.
   driver.ctxSynchronize();
   for (const CUdeviceptr pointer : opened)
     driver.ipcCloseMemHandle(pointer);
@@ -236,7 +245,7 @@ Result<void> CudaWindow::allocate(const WindowPlace &place, int64_t bytes) {
 Result<void> CudaWindow::zero(uint64_t address) const {
   TRY(driver.check(driver.memsetD8(address, 0, size_t(size)),
                    "zeroing the window"));
-  // cuMemsetD8 may return before the device is done.
+  // cuMemsetD8 is asynchronous with respect to the host.
   return driver.check(driver.ctxSynchronize(), "zeroing the window");
 }
 
@@ -252,7 +261,7 @@ void CudaWindow::describe(const WindowPlace &place, Offer &offer) {
     keep(offer.mark, mark->path());
     return {};
   };
-  // Ranks of one process need no handle.
+  // An error is not fatal: ranks of one process do not need the IPC handle.
   if (const auto done = share(); !done)
     keep(offer.noHandle, done.error().message);
 }
@@ -311,7 +320,8 @@ Result<void> CudaWindow::upload(const WindowPlace &place) {
 
 void comm::freeRetired(CUcontext context) {
   auto &retired = perProcess<RetiredMemories>();
-  // Freed without the lock: cuMemFree may wait for the GPU.
+  // `unmapped` is declared before the lock so that its memory is freed after
+  // the unlock: cuMemFree may wait for the GPU.
   std::vector<std::unique_ptr<RetiredMemory>> unmapped;
   const std::lock_guard<std::mutex> lock(retired.mutex);
   const auto stays = std::ranges::partition(

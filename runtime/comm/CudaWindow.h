@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The driver lets a GPU reach memory of another one of its host: by the address
-// itself within a process, by CUDA IPC between processes. Other memory that
-// GPUs reach may be handed in.
+// Creates windows in GPU memory. The CUDA driver lets a GPU access another
+// GPU's memory on the same host: by its address within one process, and by CUDA
+// IPC between processes. A caller may also pass memory that all GPUs already
+// reach.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,31 +24,34 @@
 
 namespace moec::comm {
 
-/// A communicator that windows are made for, and what they need of it.
+/// The objects that creating a window needs.
 struct WindowPlace {
-  Communicator &communicator; ///< exchanges bytes
+  Communicator &communicator; ///< exchanges bytes between hosts
   const runtime::CudaPlace &cuda;
-  std::chrono::milliseconds timeout; ///< of a wait of a kernel
+  std::chrono::milliseconds timeout; ///< limit for a kernel that waits for a
+                                     ///< rank
   std::shared_ptr<LiveWindows> live;
 };
 
-/// Allocates a window on each rank and lets all reach it. All ranks return the
-/// same error; NoCommunication where the driver cannot do it for these GPUs. A
-/// rank's memory is freed when no other process maps it any more, which may be
-/// after the window's end.
+/// Allocates a window on each rank and maps it on all ranks. All ranks return
+/// the same error, NoCommunication if the driver cannot share memory between
+/// these GPUs. A rank's memory is freed when no other process maps it, which
+/// may be after the Window object is destroyed.
 Result<std::unique_ptr<Window>> shareByDriver(const WindowPlace &place,
                                               int64_t bytes);
 
-/// Frees memory of windows that have ended, where no other process maps it.
+/// Frees memory of destroyed windows of `context` that no other process maps.
 void freeRetired(runtime::cuda::CUcontext context);
 
-/// A window in memory that all ranks reach already, at these addresses, or the
-/// error of a rank that has none. The memory must outlive it.
+/// Creates a window in memory that all ranks already reach at `addresses`. Each
+/// rank passes its addresses or its error; all ranks return the same error. The
+/// memory must outlive the window.
 Result<std::unique_ptr<Window>>
 takeShared(const WindowPlace &place, int64_t bytes,
            Result<std::vector<uint64_t>> addresses);
 
-/// The same success or error on all ranks: that of the first that failed.
+/// Returns the same result on all ranks: the error of the lowest rank that
+/// failed, or success.
 Result<void> agree(Communicator &communicator, const Result<void> &mine,
                    std::string_view step);
 

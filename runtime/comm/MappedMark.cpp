@@ -18,7 +18,7 @@
 using namespace moec;
 using namespace moec::comm;
 
-/// In memory, and the same for all processes of a host or a container.
+/// In memory (tmpfs), and shared by all processes of a host or a container.
 static constexpr std::string_view kFolder = "/dev/shm";
 
 static Error cannot(std::string_view what, const std::string &path) {
@@ -54,7 +54,8 @@ MappedMark::~MappedMark() {
   if (!opened)
     return;
   if (process != ::getpid()) {
-    // It was closed at the fork, and its number may be another file's.
+    // The descriptor was closed at the fork, and its number may be reused for
+    // another file.
     opened.release();
     return;
   }

@@ -1,15 +1,15 @@
-//===- MappedMark.h - which processes still map a memory --------*- C++ -*-===//
+//===- MappedMark.h - tracks the processes that map memory ------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// CUDA leaves undefined what comes of memory that its process frees while
-// another one maps it by IPC. So each process that maps a memory holds a shared
-// flock of a file for as long, and its owner frees it when nobody holds one.
-// The kernel lets go of the locks of a process that dies. A child of a fork
-// holds none, and its copies of marks do nothing.
+// CUDA leaves the behavior undefined if a process frees memory that another
+// process maps by IPC. Therefore each process that maps a window holds a shared
+// flock on a file while it does so. The owner frees the memory when no process
+// holds a lock. The kernel releases the locks of a process that dies. A forked
+// child holds no lock, and destroying its copies of marks has no effect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +24,14 @@
 
 namespace moec::comm {
 
+/// One process's handle of the file that marks memory as mapped.
 class MappedMark {
 public:
-  /// The owner's end, of a new file. NoCommunication where the host has no
-  /// folder for it.
+  /// Creates the file, for the owner of the memory. Returns NoCommunication if
+  /// the host has no folder for it.
   static Result<MappedMark> create();
-  /// The end of a process that maps the memory: it does so while this lives.
+  /// Opens the file and holds its shared lock until the object is destroyed,
+  /// for a process that maps the memory.
   static Result<MappedMark> join(const std::string &path);
 
   MappedMark(MappedMark &&) = default;
@@ -37,9 +39,11 @@ public:
   ~MappedMark();
 
   const std::string &path() const { return file; }
-  /// Nobody joins any more: removes the file. Locks stay.
+  /// Removes the file when no further process will join. Existing locks stay
+  /// valid.
   void removeFile();
-  /// Whether all that joined have gone. Asked by the owner.
+  /// Returns true if no joined process holds its lock. Only the owner may call
+  /// it.
   bool isAlone() const;
 
 private:
@@ -48,7 +52,7 @@ private:
   Descriptor opened;
   std::string file;
   bool owns;
-  int slot; ///< where children find the descriptor
+  int slot; ///< index in the list of descriptors that forked children close
   int64_t process;
 };
 

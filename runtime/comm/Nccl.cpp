@@ -1,12 +1,13 @@
-//===- Nccl.cpp - ranks that NCCL connects --------------------------------===//
+//===- Nccl.cpp - a communicator over NCCL --------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Connecting may wait for ranks that never come, and NCCL has no deadline for
-// it: a thread connects, and is left alone when the time is over.
+// Connecting may wait for ranks that never arrive, and NCCL has no timeout for
+// it. Therefore a separate thread connects, and the caller abandons the thread
+// when the timeout has passed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +36,8 @@ using moec::runtime::CudaPlace;
 
 namespace {
 
-/// Something that makes a communicator and may never return.
+/// An NCCL call on a separate thread that creates a communicator and may never
+/// return.
 struct Attempt {
   std::mutex mutex;
   std::condition_variable changed;
@@ -44,6 +46,7 @@ struct Attempt {
   NcclComm made = nullptr;
 };
 
+/// A rank's communicator over NCCL.
 class NcclCommunicator final : public Communicator {
 public:
   NcclCommunicator(Nccl nccl, CudaPlace place, const NcclOptions &options)
@@ -89,23 +92,26 @@ private:
   const std::chrono::milliseconds timeout;
   const bool ncclWindows;
   const std::shared_ptr<LiveWindows> live = std::make_shared<LiveWindows>();
-  /// Memory of windows that NCCL registered, which it lets go of with `all`.
+  /// Memory of windows that NCCL registered. It can be freed only after `all`
+  /// is destroyed, which deregisters it.
   std::vector<void *> windowMemory;
-  std::unique_ptr<StreamWatch> watch; ///< of runs
-  /// Held while NCCL is called, but by who aborts it.
+  std::unique_ptr<StreamWatch> watch; ///< watches the streams of runs
+  /// Held while NCCL is called, except by abort().
   std::timed_mutex inUse;
   using Clock = std::chrono::steady_clock;
-  /// Since when a thread queues; the epoch: none does.
+  /// Start time of the enqueue in progress; the epoch if no thread enqueues.
   std::atomic<Clock::time_point> queueing{};
-  std::mutex state; ///< of what follows
+  std::mutex state; ///< guards the members that follow
   NcclComm all = nullptr;
-  Groups groups;           ///< by ranks and stride, but for that of all
-  std::string why;         ///< it serves no more; "" while it does
-  bool ended = false;      ///< NCCL's communicators were aborted
-  bool leftThread = false; ///< that still connects, in the context
+  Groups groups;      ///< by ranks and stride, without the group of all ranks
+  std::string why;    ///< why the communicator has failed; "": it works
+  bool ended = false; ///< NCCL's communicators were aborted
+  bool leftThread = false; ///< an abandoned thread may still use the CUDA
+                           ///< context
 };
 
-/// Waits for no other stream. Its CUDA context is current where it ends.
+/// A stream that does not synchronize with other streams. Its CUDA context must
+/// be current when it is destroyed.
 struct OwnStream {
   static Result<std::unique_ptr<OwnStream>> create(const CudaPlace &place) {
     auto made = std::make_unique<OwnStream>(*place.driver);
@@ -150,7 +156,8 @@ NcclCommunicator::~NcclCommunicator() {
     place.driver->primaryCtxRelease(place.device);
 }
 
-/// Groups first, which were split from the last.
+/// Returns all communicators: the groups first, because they were split from
+/// `all`, which is last.
 std::vector<NcclComm> NcclCommunicator::comms() const {
   std::vector<NcclComm> made;
   for (const auto &[key, comm] : groups)
@@ -169,7 +176,7 @@ Result<void> NcclCommunicator::isWhole() {
   return {};
 }
 
-/// Keeps the first reason.
+/// Marks the communicator as failed, and keeps the reason of the first failure.
 Error NcclCommunicator::breakOff(Error error) {
   const std::lock_guard<std::mutex> lock(state);
   if (why.empty())
@@ -177,7 +184,8 @@ Error NcclCommunicator::breakOff(Error error) {
   return error;
 }
 
-/// Ends all where what runs queued, or a call that queues, waits too long.
+/// Aborts the communicator if enqueued work, or a call that enqueues, has
+/// waited longer than the timeout.
 Result<void> NcclCommunicator::isInTime() {
   const Clock::time_point since = queueing;
   const auto calling =
@@ -200,7 +208,7 @@ Result<void> NcclCommunicator::status() {
   TRY(isWhole());
   TRY(live->check(number));
   TRY(isInTime());
-  // Who is in a call asks NCCL itself.
+  // A thread that is inside an NCCL call checks NCCL's status itself.
   const std::unique_lock<std::timed_mutex> calling(inUse, std::try_to_lock);
   if (!calling)
     return {};
@@ -234,8 +242,8 @@ void NcclCommunicator::abort(std::string reason) {
     ending = comms();
   }
   live->abort();
-  // A call that does not return in this time waits for a rank: aborting ends
-  // it. A shorter call must not lose its communicator.
+  // A call that does not return within this time waits for a rank, and aborting
+  // ends it. A shorter call must not lose its communicator while it uses it.
   constexpr std::chrono::milliseconds kShort{200};
   const std::unique_lock<std::timed_mutex> calling(inUse, kShort);
   const ContextScope scope(*place.driver, place.context);
@@ -243,7 +251,8 @@ void NcclCommunicator::abort(std::string reason) {
     nccl.abort(comm);
 }
 
-/// A communicator of a lender that does not block says so, and is asked again.
+/// Polls a nonblocking communicator, which a caller may have lent, until its
+/// operation is no longer in progress. Returns the final status.
 int NcclCommunicator::settle(NcclComm comm, int status) const {
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (status == kInProgress && std::chrono::steady_clock::now() < end) {
@@ -313,9 +322,9 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
   return firstCalls(all, ranks);
 }
 
-/// A first call of each kind connects ranks inside of NCCL, and so waits for
-/// them on the host. Here it has a deadline. A gather makes rings, and a small
-/// sum over all ranks makes trees.
+/// Issues the first collective of each kind, with a timeout. NCCL connects the
+/// ranks within such a first call, which therefore waits for them on the host.
+/// The gather sets up rings, and the small sum over all ranks sets up trees.
 Result<void> NcclCommunicator::firstCalls(NcclComm comm, int64_t members) {
   struct Trial {
     runtime::DeviceMemory memory;
@@ -370,7 +379,7 @@ Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
   return firstCalls(group, ofGroup);
 }
 
-/// Queues the parts of a call, which are one operation for NCCL.
+/// Enqueues the parts of a call as one NCCL group operation.
 Result<void> NcclCommunicator::queue(const Call &call, NcclComm comm) {
   queueing = Clock::now();
   struct Queued {
@@ -433,13 +442,14 @@ Result<void> NcclCommunicator::perform(const Call &call) {
   Result<void> done = queue(call, comm);
   if (!done)
     return breakOff(done.takeError());
-  // Who waits for what it queued has a deadline of its own.
+  // The caller of exchange() waits with its own timeout, so its work is not
+  // watched.
   if (call.tokens == 0)
     return {};
   return watch->add(static_cast<runtime::cuda::CUstream>(call.stream));
 }
 
-/// Waits for a stream until the time is over, which aborts NCCL.
+/// Waits for `stream` until the timeout, after which NCCL is aborted.
 Result<void> NcclCommunicator::wait(runtime::cuda::CUstream stream,
                                     std::string_view step) {
   const auto end = std::chrono::steady_clock::now() + timeout;
@@ -502,7 +512,8 @@ Result<void *> NcclCommunicator::allocateWindow(int64_t bytes) {
   return memory;
 }
 
-/// Collective, and without a deadline in NCCL.
+/// Registers `memory` as a window and returns its address on each rank. The
+/// call is collective; NCCL itself has no timeout for it.
 Result<std::vector<uint64_t>> NcclCommunicator::registerWindow(void *memory,
                                                                int64_t bytes) {
   const std::lock_guard<std::timed_mutex> calling(inUse);
@@ -539,7 +550,7 @@ NcclCommunicator::windowByNccl(const WindowPlace &where, int64_t bytes) {
   const ContextScope scope(*place.driver, place.context);
   TRY(scope.status());
   Result<void *> memory = allocateWindow(bytes);
-  // A rank that registers alone would wait for ever.
+  // A rank that registers while another has failed would wait forever.
   TRY(agree(*this, memory ? Result<void>() : Result<void>(memory.error()),
             "create its window"));
   return takeShared(where, bytes, registerWindow(*memory, bytes));
@@ -549,7 +560,7 @@ Result<std::unique_ptr<Window>> NcclCommunicator::window(int64_t bytes) {
   const WindowPlace where = {*this, place, timeout, live};
   if (ncclWindows)
     return windowByNccl(where, bytes);
-  // All ranks have the same error, so all go on.
+  // All ranks return the same error here, so all of them continue.
   Result<std::unique_ptr<Window>> shared = shareByDriver(where, bytes);
   if (shared || shared.error().code != ErrorCode::NoCommunication)
     return shared;

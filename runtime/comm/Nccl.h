@@ -1,14 +1,14 @@
-//===- Nccl.h - ranks that NCCL connects ------------------------*- C++ -*-===//
+//===- Nccl.h - a communicator over NCCL ------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// NCCL is opened at run time, so that no build needs it: a library that is in
-// the process already serves first. Functions of NCCL 2.18 suffice, but for
-// windows across hosts (2.29.2); their declarations are those of src/nccl.h.in
-// of NVIDIA/nccl.
+// NCCL is loaded with dlopen, so no build depends on it. A library that the
+// process has already loaded is preferred. NCCL 2.18 suffices, except for
+// windows across hosts, which need 2.29.2. The declarations follow
+// src/nccl.h.in of NVIDIA/nccl.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,27 +24,32 @@
 
 namespace moec::comm {
 
-/// ncclUniqueId: one for all ranks of a communicator, made by one of them.
+/// ncclUniqueId. One rank creates it, and all ranks of a communicator use it.
 using UniqueId = std::array<char, 128>;
 
 struct NcclOptions {
   int64_t ranks = 0, rank = 0;
-  int ordinal = -1; ///< of the GPU, as CudaPlace::find takes it
-  /// To connect, of a wait of a kernel, and of a run that waits for others.
+  int ordinal = -1; ///< GPU ordinal, as CudaPlace::find accepts it
+  /// Limit for connecting, for a kernel that waits for a rank, and for a run
+  /// that waits for other ranks.
   std::chrono::milliseconds timeout{60000};
-  std::string path; ///< of libnccl.so.2; "": a loaded one, else as it is found
+  /// Path of libnccl.so.2; empty: a library that is already loaded, else the
+  /// one that dlopen finds.
+  std::string path;
   std::optional<UniqueId> id;
-  /// In place of an id: an ncclComm_t of the caller, which is split at once.
+  /// The caller's ncclComm_t, used instead of `id`. It is split at once, and
+  /// the caller keeps ownership.
   void *borrowed = nullptr;
-  /// Windows are NCCL's also where the driver could share them.
+  /// Creates windows by NCCL even if the driver could share the memory.
   bool ncclWindows = false;
 };
 
+/// Creates an id for a new communicator.
 Result<UniqueId> makeUniqueId(const std::string &path);
 
-/// Collective: returns when all ranks have come. NoCommunication where there is
-/// no NCCL, an older one, or one that cannot connect them; PeerLost where the
-/// time is over.
+/// Connects all ranks; a collective call that returns when all ranks have
+/// called it. Returns NoCommunication if NCCL is missing, too old, or unable to
+/// connect the ranks, and PeerLost after the timeout.
 Result<std::unique_ptr<Communicator>> connectByNccl(const NcclOptions &options);
 
 } // namespace moec::comm

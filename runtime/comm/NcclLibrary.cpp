@@ -1,4 +1,4 @@
-//===- NcclLibrary.cpp - NCCL, opened at run time -------------------------===//
+//===- NcclLibrary.cpp - NCCL loaded at run time --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -24,7 +24,8 @@ Error Nccl::failed(std::string_view what, int status) const {
           fmt::format("{} failed: {}", what, describe(status))};
 }
 
-/// One way to open a library, and what dlopen said.
+/// Calls dlopen with the additional flags `more`; on failure, sets `reason` to
+/// the text of dlerror.
 static void *tryOpen(const char *name, int more, std::string &reason) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | more);
   if (!library)
@@ -40,7 +41,8 @@ Result<Nccl> comm::openNccl(const std::string &path, bool loadedAlone) {
   if (!path.empty()) {
     library = tryOpen(path.c_str(), loadedAlone ? RTLD_NOLOAD : 0, reason);
   } else {
-    // Two libraries in one process do not know each other's communicators.
+    // An already loaded library is preferred: two NCCL libraries in one process
+    // cannot use each other's communicators.
     library = tryOpen(kName, RTLD_NOLOAD, reason);
     if (!library && !loadedAlone)
       library = tryOpen(kName, 0, reason);

@@ -1,4 +1,4 @@
-//===- NcclLibrary.h - NCCL, opened at run time -----------------*- C++ -*-===//
+//===- NcclLibrary.h - NCCL loaded at run time ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,7 +16,7 @@
 
 namespace moec::comm {
 
-// As src/nccl.h.in of NVIDIA/nccl declares them.
+// Types as src/nccl.h.in of NVIDIA/nccl declares them.
 struct NcclCommTag;
 using NcclComm = NcclCommTag *;
 using NcclWindow = struct NcclWindowTag *;
@@ -25,7 +25,7 @@ struct NcclId {
   char bytes[128];
 };
 
-// Numbers of nccl.h.
+// Constants of nccl.h, and the NCCL versions that have the named functions.
 inline constexpr int kNcclSuccess = 0;
 inline constexpr int kRemoteError = 6;
 inline constexpr int kInProgress = 7;
@@ -35,9 +35,9 @@ inline constexpr int kLeastVersion = 21800;  // ncclCommSplit
 inline constexpr int kWindowVersion = 22902; // ncclGetPeerDevicePointer
 inline constexpr int kSymmetric = 1;         // NCCL_WIN_COLL_SYMMETRIC
 
-/// The functions of an opened library.
+/// The functions of a loaded NCCL library.
 struct Nccl {
-// The macro declares: `member` is a name and takes no parentheses.
+// `member` is a declarator, so it cannot be parenthesized.
 // NOLINTBEGIN(bugprone-macro-parentheses)
 #define MOEC_NCCL(member, symbol, parameters) int(*member) parameters = nullptr;
 #include "runtime/comm/NcclSymbols.def"
@@ -45,15 +45,16 @@ struct Nccl {
   const char *(*errorString)(int status) = nullptr;
   int version = 0;
 
-  /// The words for a status, with its number.
+  /// Returns NCCL's text for `status`, followed by its value.
   std::string describe(int status) const;
   Error failed(std::string_view what, int status) const;
 };
 
-/// Opens the library at `path`; "": the one of the process, then the usual
-/// places. `loadedAlone`: only if the process has it already, since a
-/// communicator means something to its own library alone. NoCommunication where
-/// there is none, or one that is too old.
+/// Opens the library at `path`. If `path` is empty, prefers the library that is
+/// already loaded, then searches the usual places. With `loadedAlone`, only a
+/// library that is already loaded is used, because an ncclComm_t is valid only
+/// in the library that created it. Returns NoCommunication if there is no
+/// library or it is too old.
 Result<Nccl> openNccl(const std::string &path, bool loadedAlone);
 
 } // namespace moec::comm

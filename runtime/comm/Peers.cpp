@@ -1,4 +1,4 @@
-//===- Peers.cpp - GPUs that reach each other, without NCCL ---------------===//
+//===- Peers.cpp - GPUs that share memory, without NCCL -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -25,7 +25,7 @@ Error movesNothing() {
           "nccl_comm"};
 }
 
-/// Ranks of which a caller's function gathers bytes.
+/// Hosts whose bytes a caller's function gathers.
 class Hosts final : public Communicator {
 public:
   Hosts(int64_t number, int64_t ranks, GatherFunction gather)
@@ -62,10 +62,10 @@ private:
   const int64_t number, ranks;
   const GatherFunction gather;
   std::mutex mutex;
-  std::string why; ///< it serves no more; "" while it does
+  std::string why; ///< why the communicator has failed; "": it works
 };
 
-/// GPUs of these ranks.
+/// The GPUs of the ranks that `hosts` connects.
 class Peers final : public Communicator {
 public:
   Peers(std::unique_ptr<Communicator> hosts, CudaPlace place,
@@ -120,7 +120,7 @@ Result<std::unique_ptr<Window>> Peers::window(int64_t bytes) {
   return takeShared(all, bytes, std::move(given));
 }
 
-/// Every rank has its own place in what is gathered.
+/// Checks that the caller's gather function returns the bytes in rank order.
 static Result<void> checkOrder(Communicator &hosts) {
   const int64_t mine = hosts.rank();
   const std::vector<char> bytes = TRY(hosts.exchange(

@@ -1,12 +1,13 @@
-//===- Peers.h - GPUs that reach each other, without NCCL -------*- C++ -*-===//
+//===- Peers.h - GPUs that share memory, without NCCL -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels of ranks with windows need no library: it is enough that hosts
-// exchange some bytes while a context is created. Collectives need one.
+// Kernels that exchange data through windows need no communication library. It
+// is enough that the hosts exchange some bytes while a context is created.
+// Collectives need NCCL.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,26 +22,31 @@
 
 namespace moec::comm {
 
-/// Functions of a caller who connects ranks itself. Each says whether it did.
+/// Functions of a caller that connects the ranks itself. Each returns true on
+/// success.
 ///
-/// Gathers so many bytes of each rank, in their order.
+/// Gathers `bytes` bytes of each rank into `all`, in rank order.
 using GatherFunction =
     std::function<bool(const void *mine, size_t bytes, void *all)>;
-/// Fills in the addresses of memory of all ranks, as this one reaches it.
+/// Provides window memory of `bytes` bytes on each rank, and fills in the
+/// addresses at which this rank reaches the memory of every rank.
 using MemoryFunction =
     std::function<bool(int64_t bytes, std::span<uint64_t> addresses)>;
 
-/// A communicator of hosts alone.
+/// Creates a communicator that only exchanges bytes between hosts. Collective.
 Result<std::unique_ptr<Communicator>> connectHosts(int64_t rank, int64_t ranks,
                                                    GatherFunction gather);
 
+/// Options of connectPeers().
 struct PeerOptions {
-  int ordinal = -1; ///< of the GPU, as CudaPlace::find takes it
-  std::chrono::milliseconds timeout{60000}; ///< of kernels that wait
-  MemoryFunction memory;                    ///< empty: the driver shares memory
+  int ordinal = -1; ///< GPU ordinal, as CudaPlace::find accepts it
+  std::chrono::milliseconds timeout{60000}; ///< for kernels that wait
+  /// Provides window memory; empty: the CUDA driver shares memory.
+  MemoryFunction memory;
 };
 
-/// GPUs of ranks whose hosts `hosts` connects. Collective.
+/// Creates a communicator for the GPUs of ranks that `hosts` connects. It
+/// supports windows but no collectives. Collective.
 Result<std::unique_ptr<Communicator>>
 connectPeers(std::unique_ptr<Communicator> hosts, PeerOptions options);
 

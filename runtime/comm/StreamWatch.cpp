@@ -1,4 +1,4 @@
-//===- StreamWatch.cpp - whether what was queued makes progress -----------===//
+//===- StreamWatch.cpp - detects collectives that hang --------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,8 +16,8 @@ using namespace moec::runtime::cuda;
 
 namespace {
 
-/// A query of an event spoils a capture of this or another thread that does not
-/// allow it; while this lives, it is allowed.
+/// Allows event queries during its lifetime. Otherwise a query would invalidate
+/// a stream capture of this or another thread.
 class RelaxedCapture {
 public:
   explicit RelaxedCapture(const CudaDriver &driver) : driver(driver) {
@@ -62,7 +62,8 @@ Result<void> StreamWatch::add(CUstream stream) {
     return {};
   const std::lock_guard<std::mutex> lock(mutex);
   forgetEnded();
-  // The last one moves on where there is no other.
+  // If the ring is full, the last event is recorded again and then marks later
+  // work.
   if (count < ring.size())
     ++count;
   Watched &last = at(count - 1);

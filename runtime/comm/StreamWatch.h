@@ -1,13 +1,14 @@
-//===- StreamWatch.h - whether what was queued makes progress ---*- C++ -*-===//
+//===- StreamWatch.h - detects collectives that hang ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Collectives wait in a stream for ranks that may never come. Events behind
-// them tell, whenever somebody asks: no thread is needed. The graph that a
-// stream is captured into has none, and is not watched.
+// Collectives wait in a stream for ranks that may never arrive. An event is
+// recorded after each collective of a run, and is queried whenever a caller
+// checks the progress, so no thread is needed. Work captured into a CUDA graph
+// is not watched, because a capture records no such event.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,19 +24,21 @@
 
 namespace moec::comm {
 
+/// A ring of events that mark work enqueued in streams. Thread-safe.
 class StreamWatch {
 public:
-  /// Makes its events; watching allocates nothing.
+  /// Creates the events, so that add() allocates nothing.
   static Result<std::unique_ptr<StreamWatch>>
   create(const runtime::CudaPlace &place);
   ~StreamWatch();
   StreamWatch(const StreamWatch &) = delete;
   StreamWatch &operator=(const StreamWatch &) = delete;
 
-  /// Watches what the stream has by now. Its context is current.
+  /// Watches the work that `stream` holds at this time. The stream's context
+  /// must be current.
   Result<void> add(runtime::cuda::CUstream stream);
-  /// How long the oldest that has not ended is the oldest, as far as it was
-  /// asked; 0 where all have ended.
+  /// Returns how long the oldest watched work has been the oldest, as far as
+  /// earlier queries observed it; 0 if all work has completed.
   std::chrono::milliseconds waiting();
 
 private:
@@ -55,7 +58,7 @@ private:
   std::mutex mutex;
   std::array<Watched, 64> ring;
   size_t first = 0, count = 0;
-  Clock::time_point progress; ///< when one was seen to have ended
+  Clock::time_point progress; ///< when a query last observed completed work
 };
 
 } // namespace moec::comm

@@ -1,11 +1,11 @@
-//===- Window.cpp - memory that ranks write for each other ----------------===//
+//===- Window.cpp - memory that all ranks write ---------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The block of a window in words.
+// Turns the state of a window's exchange block into errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ using namespace moec::comm;
 using moe::ExchangeEnd;
 using moe::ExchangePhase;
 
-/// The step of a rank that was waited for.
+/// Returns the text of the step at which a rank waited, from its ExchangePhase.
 static std::string_view stepOf(unsigned phase) {
   return static_cast<ExchangePhase>(phase) == ExchangePhase::SendBack
              ? "send its sums back"
@@ -28,7 +28,7 @@ static std::string_view stepOf(unsigned phase) {
 
 Result<void> Window::check() const {
   moe::ExchangeBlock &found = block();
-  // The device writes the code last.
+  // The device writes `code` last, so all other members are valid by then.
   const unsigned code =
       std::atomic_ref(found.code).load(std::memory_order_acquire);
   const std::string run = fmt::format("in run {} of the context", found.epoch);

@@ -1,12 +1,12 @@
-//===- Window.h - memory that ranks write for each other --------*- C++ -*-===//
+//===- Window.h - memory that all ranks write -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A rank's window is written by kernels of all ranks, without a library that
-// moves anything. It is as large on every rank.
+// Kernels of all ranks write a rank's window directly, without a communication
+// library. Windows have the same size on all ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,39 +23,43 @@
 
 namespace moec::comm {
 
+/// This rank's window and the addresses of all other ranks' windows.
 class Window {
 public:
   virtual ~Window() = default;
 
-  virtual int64_t rank() const = 0;  ///< whose it is
-  virtual int64_t bytes() const = 0; ///< of each rank's
-  /// The window of each rank as kernels of this one find it; its own, too.
+  virtual int64_t rank() const = 0;  ///< the rank that owns this window
+  virtual int64_t bytes() const = 0; ///< size of each rank's window
+  /// Returns the address of every rank's window, including this rank's, as
+  /// kernels of this rank access it.
   virtual std::span<const uint64_t> addresses() const = 0;
-  /// The device addresses of these addresses and of the block.
+  /// Returns the device address of the table of `addresses()`, and that of the
+  /// exchange block.
   virtual uint64_t peers() const = 0;
   virtual uint64_t status() const = 0;
-  /// The host's view of the block. Kernels write it at any time.
+  /// Returns the host's view of the exchange block. Kernels may write it at any
+  /// time.
   virtual moe::ExchangeBlock &block() const = 0;
-  /// Called by each rank of one process before it writes and before it waits,
-  /// for tests.
+  /// Delays a rank before it writes and before it waits. Only tests with
+  /// several ranks in one process override it.
   virtual void delay() const {}
 
   uint64_t own() const { return addresses()[static_cast<size_t>(rank())]; }
-  /// PeerLost or PeerMismatch where a wait ended without its ranks, with the
-  /// rank and what it was to do.
+  /// Returns PeerLost or PeerMismatch if a wait ended without the rank that it
+  /// waited for. The message names the rank and the step.
   Result<void> check() const;
-  /// Lets waits end, and all later ones.
+  /// Ends all current and later waits.
   void abort() const;
 };
 
-/// Windows of a communicator that are in use.
+/// The windows of a communicator that are in use. Thread-safe.
 class LiveWindows {
 public:
   void add(const Window &window);
   void remove(const Window &window);
-  /// Aborts all, and those that are added later.
+  /// Aborts all windows, including those that are added later.
   void abort();
-  /// The first error of windows of a rank.
+  /// Returns the first error of a window of `rank`.
   Result<void> check(int64_t rank);
 
 private:

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The activations of the kernels (templates/moe/math/activation.cuh) by the
-// names of a stage, rounded once to the result's type. Experts may have numbers
-// of their own.
+// Uses the activations of the kernels (templates/moe/math/activation.cuh),
+// selected by the function name of the stage. Results are rounded once to the
+// result's type. The parameters of an activation may differ by expert.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,8 @@ namespace {
 constexpr std::array<const char *, 4> kNumbers = {"alpha", "beta",
                                                   "linear_beta", "limit"};
 
-/// The numbers that a layer does not give; a limit of 0 is none.
+/// Values of the parameters that a layer does not specify; a limit of 0 means
+/// none.
 struct Defaults {
   static constexpr float kAlpha = 1, kBeta = 0, kLinearBeta = 0, kLimit = 0;
 };
@@ -57,10 +58,11 @@ float plainWithNumbers(float value, const Numbers &numbers) {
 
 struct Function {
   std::string_view name;
-  WordList takes; ///< of kNumbers
-  /// Null: the activation is never gated.
+  WordList takes; ///< the parameters of kNumbers that the function accepts
+  /// Null if the activation is never gated.
   float (*gated)(float gate, float up, const Numbers &numbers);
-  float (*plain)(float value, const Numbers &numbers); ///< null: always gated
+  /// Null if it is always gated.
+  float (*plain)(float value, const Numbers &numbers);
 };
 
 constexpr Function kFunctions[] = {
@@ -79,7 +81,7 @@ Result<const Function *> functionOf(KernelRun &run) {
   return run.fail("expected a function of {}, got '{}'", known, name);
 }
 
-/// The numbers of the layer, and of each expert where it has its own.
+/// The parameters of the layer, and those of experts that override them.
 struct AllNumbers {
   Numbers ofLayer;
   std::array<View, 4> ofExperts;
@@ -118,8 +120,8 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Function &function,
   return all;
 }
 
-/// The expert of each of `count` sorted rows, by the ends of experts or by
-/// tiles.
+/// Returns the expert of each of `count` sorted rows, derived from the experts'
+/// end offsets or from the tiles.
 Result<std::vector<int64_t>> expertsOf(KernelRun &run, const View &offsets,
                                        int64_t count) {
   std::vector<int64_t> experts(count, 0);
@@ -165,14 +167,14 @@ Result<void> stages::activate(KernelRun &run) {
     rows = ends.integer(0, entries - 1);
     if (rows < 0)
       return run.fail("expected rows >= 0, offsets end with {}", rows);
-    // One CTA a row in a kernel of its own.
+    // A separate activation kernel has one CTA per row.
     rows = std::min(rows, run.ctas());
   } else {
     rows = TRY(run.rowsOf("input"));
   }
   int64_t outColumns = gated ? columns / 2 : columns;
   View input = TRY(run.needed("input", rows, columns));
-  // Rows of the addend are those of pairs.
+  // The rows of the addend are indexed by pair.
   View pairs = TRY(run.operand("rows", 1, rows));
   int64_t pairCount = 0;
   for (int64_t r = 0; pairs && r < rows; ++r)

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tiles of rows that are there already: of each expert so many as its count
-// says. And how any expert's rows are cut into tiles.
+// Forms tiles of rows in batched format, in which each expert has as many rows
+// as its count specifies. Also defines how the rows of any expert are cut into
+// tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,9 @@
 using namespace moec;
 using namespace moec::host;
 
-/// The rows of all tiles but the last of an expert of `count` rows.
+/// Returns the rows of each tile, except the last, of an expert with `count`
+/// rows. The rows are distributed evenly over the fewest tiles, in multiples of
+/// `rowStep`.
 static int64_t rowsOfTile(int64_t count, int64_t tileRows, int64_t rowStep) {
   int64_t tiles = std::max<int64_t>(1, (count + tileRows - 1) / tileRows);
   int64_t share = (count + tiles - 1) / tiles;
@@ -64,7 +67,7 @@ Result<std::vector<Tile>> moec::host::readTiles(KernelRun &run) {
   int64_t tileCount = count.integer(0);
   if (tileCount < 0)
     return run.fail("expected a tile count >= 0, got {}", tileCount);
-  // Every tile needs at least one CTA; what the grid lacks is not computed.
+  // Each tile needs at least one CTA; tiles beyond the grid are not computed.
   tileCount = std::min(tileCount, run.ctas());
   View view = TRY(run.needed("tiles", tileCount, 4));
   std::vector<Tile> tiles;

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// out[token] = sum over k of weight * partials[position], in f32 in the order
-// of k, skipping position -1; zeros when there is none; + the weights of pairs
-// whose id is that of a zero expert times the token's row; + residual, where
-// the caller gives one, which may be out itself. Rounded once. Without weights
-// each is 1.
+// out[token] = sum over k of weight * partials[position], accumulated in f32 in
+// the order of k. Pairs at position -1 are skipped; without pairs the sum is 0.
+// A pair of a zero expert adds its weight times the token's own row. The
+// residual, if given, is added last; it may be the memory of `out`. The sum is
+// rounded once. Without weights, each weight is 1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,8 @@ Result<void> stages::combine(KernelRun &run) {
     return run.fail("expected pairs and hidden of at least 1, got {} and {}",
                     pairs, hidden);
   int64_t size = TRY(run.size("tokens"));
-  // CTAs that send sums to other ranks take tokens until there are none.
+  // Kernels that send sums to other ranks have CTAs that loop over tokens, so
+  // their grid does not limit the tokens.
   int64_t tokens =
       run.word("output_type").empty() ? std::min(size, run.ctas()) : size;
   View positions = TRY(run.needed("positions", tokens, pairs));
@@ -49,7 +50,7 @@ Result<void> stages::combine(KernelRun &run) {
   View partials = TRY(run.needed("partials", rows, hidden));
   View residual = TRY(run.operand("residual", tokens, hidden));
   View addend = TRY(run.operand("addend", tokens * pairs, hidden));
-  // Inside of a kernel the sums are rounded, too.
+  // A sum within a kernel is also rounded.
   const std::string type = run.word("output_type");
   const Storage storage = type.empty() ? Storage::F32 : storageOf(type);
   if (storage == Storage::None)

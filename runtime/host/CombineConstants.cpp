@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// As stage combine, in f32 in the order of k. A pair of an id behind those of
-// the experts has a row of constants in place of one of the partials.
+// Like stage combine, in f32 in the order of k. A pair whose id follows those
+// of the experts adds a row of constants instead of a row of the partials.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// As stage combine, of rows that are normalized first, in f32. Columns share
-// the factor that they have before the norm, so it multiplies the sum.
+// Like stage combine, but each row is RMS-normalized first, in f32. The gain of
+// a column is the same for all rows, so it multiplies the sum.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 using namespace moec;
 using namespace moec::host;
 
-/// The factor that makes a row's scaled values their norm.
+/// Returns the factor 1 / RMS of a row scaled by `gains`.
 static float inverseRmsOf(const std::vector<float> &row,
                           const std::vector<float> &gains, float epsilon) {
   float squares = 0;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// How many pairs of each block of tokens go to each expert, of all experts,
-// also those of other ranks. Ids that name no expert count nowhere.
+// Counts the pairs of each block of tokens for each expert, including experts
+// of other ranks. Ids that are not those of an expert are not counted.
 //
 //===----------------------------------------------------------------------===//
 

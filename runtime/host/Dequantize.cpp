@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Codes of activations to what they stand for. A code and a scale of 8 bits
-// have an exact product in f32; each other product is rounded to f32, and the
-// last one once more to 16 bits.
+// Converts codes (quantized values) of activations to the values that they
+// represent. The product of an 8-bit code and an 8-bit scale is exact in f32.
+// Other products are rounded to f32, and the last one is then rounded to 16
+// bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@
 using namespace moec;
 using namespace moec::host;
 
-/// Columns of a thread of the kernel.
+/// Number of columns that a thread of the kernel processes.
 static constexpr int64_t kWidth = 8;
 
 Result<void> stages::dequantize(KernelRun &run) {
@@ -33,7 +34,7 @@ Result<void> stages::dequantize(KernelRun &run) {
         groupRows, groupColumns);
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
-  // Elements beyond the grid stay as they were.
+  // Elements beyond the grid are not written.
   const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
   const int64_t rows = std::min(count.rows, (covered + columns - 1) / columns);
   const int64_t group = groupColumns == -1 ? columns : groupColumns;

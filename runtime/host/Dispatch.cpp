@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Token t of rank r becomes row r * tokens + t in the windows of all ranks: its
-// ids and weights everywhere, x and its scales at its owners.
+// Token t of rank r becomes row r * tokens + t in the windows of the ranks: ids
+// and weights on all ranks, x and its scales on the token's owners.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +16,7 @@ using namespace moec;
 using namespace moec::host;
 
 namespace {
-/// An operand whose rows move, and its result in each window.
+/// An operand whose rows are sent, and its result in each window.
 struct Moved {
   std::string operand, result;
   bool toAll = false;

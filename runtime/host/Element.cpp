@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Codes of 8 bits and fewer are read through tables of their numbers, made at
-// first use.
+// Codes (quantized values) of 8 bits or fewer are converted through tables,
+// which are built on first use.
 //
 //===----------------------------------------------------------------------===//
 
@@ -107,7 +107,8 @@ float moec::host::fromCode(Storage storage, uint8_t code) {
   }
 }
 
-/// The numbers of all codes of a storage of 8 bits or fewer.
+/// Returns the table of the values of all codes of a storage type of 8 bits or
+/// fewer.
 static const std::array<float, 256> &codeTable(Storage storage) {
   static const auto tables = [] {
     std::array<std::array<float, 256>, std::size(kStorages) + 1> values;
@@ -133,7 +134,7 @@ static void storeAs(std::byte *destination, int64_t index, T value) {
               sizeof(T));
 }
 
-/// Whole elements, each converted by itself.
+/// Converts `count` elements whose size is a whole number of bytes.
 template <typename T>
 static void loadAll(const std::byte *source, int64_t count,
                     float *destination) {
@@ -148,8 +149,8 @@ static void storeAll(const float *source, int64_t count,
     storeAs(destination, i, moe::fromFloat<T>(source[i]));
 }
 
-/// Stores codes of fewer than 8 bits, the first one in the lowest bits. Bits
-/// behind the last code are 0.
+/// Stores codes of fewer than 8 bits, the first code in the lowest bits. Unused
+/// bits of the last byte become 0.
 template <typename T>
 static void storeCodes(const float *source, int64_t count,
                        std::byte *destination) {
@@ -180,7 +181,7 @@ void moec::host::loadFloats(Storage storage, const std::byte *source,
     const float *table = codeTable(storage).data();
     for (int64_t i = 0; i < count; ++i) {
       const int64_t first = i * bits;
-      // The second byte only where the code reaches into it.
+      // Reads the second byte only if the code extends into it.
       unsigned code = loadAs<uint8_t>(source, first / 8) >> first % 8;
       if (first % 8 + bits > 8)
         code |= loadAs<uint8_t>(source, first / 8 + 1) << (8 - first % 8);

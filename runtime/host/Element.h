@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversions of the host device between f32 and the storage types: those of
-// the kernels (templates/moe/math), by the names of element types.
+// Conversions of the host device between f32 and the storage types. They use
+// the conversions of the kernels (templates/moe/math), selected by the name of
+// an element type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +20,10 @@
 
 namespace moec::host {
 
-/// How the elements of a tensor are stored; None for what the host device
-/// cannot compute with. Elements of 4 and 6 bits lie one behind the other, the
-/// first in the lowest bits; I4 is 0 to 15, before a zero point is subtracted.
+/// The storage type of a tensor's elements; None for a type that the host
+/// device cannot compute with. Elements of 4 and 6 bits are packed without
+/// gaps, the first element in the lowest bits. I4 holds unsigned codes
+/// (quantized values) from 0 to 15, before a zero point is subtracted.
 enum class Storage {
   None,
   F32,
@@ -39,41 +41,43 @@ enum class Storage {
   I64
 };
 
-/// By an element type's name.
+/// Returns the storage type of an element type name, or None.
 Storage storageOf(std::string_view elementType);
-/// Bits of one element, and bytes of `count` of them.
+/// Returns the bits of one element, and the bytes of `count` elements.
 int64_t storageBits(Storage storage);
 inline int64_t storageBytes(Storage storage, int64_t count = 1) {
   return (count * storageBits(storage) + 7) / 8;
 }
 
-/// Scales in atoms of 128 x 4: how many a matrix has with its padding, and the
-/// place of one in it.
+/// Scales in atoms of 128 rows x 4 columns. Returns the number of scales with
+/// padding, and the index of one scale.
 int64_t countOfAtoms(int64_t rows, int64_t columns);
 int64_t placeInAtoms(int64_t row, int64_t column, int64_t columns);
 
+/// Converts f32 to the nearest bf16 or f16, ties to even, and back to f32.
 uint16_t toBf16(float value);
 uint16_t toF16(float value);
 float fromBf16(uint16_t bits);
 float fromF16(uint16_t bits);
-/// To f8E4M3FN: nearest even, saturated to +-448; a NaN becomes 0x7f.
+/// Rounds to f8E4M3FN: ties to even, saturated to +-448. NaN becomes 0x7f.
 uint8_t toE4m3(float value);
 float fromE4m3(uint8_t bits);
-/// To i8: nearest even, saturated to +-127; a NaN becomes 0.
+/// Rounds to i8: ties to even, saturated to +-127. NaN becomes 0.
 int8_t toI8(float value);
-/// The number that a code of 8 bits or fewer stands for.
+/// Returns the value of a code of 8 bits or fewer; NaN for another storage
+/// type.
 float fromCode(Storage storage, uint8_t code);
 
-/// `count` elements from memory of any alignment to floats; the first one
-/// begins a byte.
+/// Converts `count` elements at `source`, of any alignment, to f32. The first
+/// element must start at a byte boundary.
 void loadFloats(Storage storage, const std::byte *source, int64_t count,
                 float *destination);
-/// And back, each rounded once.
+/// Converts `count` values from f32 to `storage`; each is rounded once.
 void storeFloats(Storage storage, const float *source, int64_t count,
                  std::byte *destination);
 
-/// Element `index` of a tensor of whole bytes as an integer; of floats and
-/// smaller elements 0 is read, and nothing written.
+/// Load and store element `index` as an integer. For a storage type other than
+/// I8, I32 and I64, loading returns 0 and storing does nothing.
 int64_t loadInteger(Storage storage, const std::byte *source, int64_t index);
 void storeInteger(Storage storage, std::byte *destination, int64_t index,
                   int64_t value);

@@ -1,12 +1,12 @@
-//===- Emulate.cpp - values as a quantization leaves them -----------------===//
+//===- Emulate.cpp - quantization emulated in f32 -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The scalings of the kernels (templates/moe/math/emulated.cuh), by what a
-// stage says of them.
+// Selects one of the scalings of the kernels (templates/moe/math/emulated.cuh)
+// by the attributes of a stage.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,8 @@ static void emulateRow(float *values, int64_t count, int64_t group,
   }
 }
 
-/// A NaN that codes cannot hold is the scale of its group.
+/// Implements Emulation::encode(). If the codes (quantized values) cannot
+/// represent NaN, a NaN becomes the scale of its group.
 template <class Scaling>
 static float encodeValues(float *values, int64_t count, int64_t group,
                           float ofAll, float *scales) {
@@ -59,11 +60,13 @@ template <class Scaling> void Emulation::take() {
     encodeRow = encodeValues<Scaling>;
 }
 
-/// False where no scaling has these codes with the stage's rule.
+/// Selects the scaling of codes of type Element. Returns false if no scaling
+/// has the stage's scale rule.
 template <class Element> bool Emulation::choose(const KernelRun &run) {
   const std::string rule = run.word("scale_rule");
   const bool isDynamic = run.flag("dynamic");
-  // A group of 128 has a rule of its own.
+  // Selects a power-of-two scaling; kernels have one for groups of 128 and one
+  // for groups of 32.
   const auto powers = [&]<class Rule>(Rule) {
     if constexpr (!moe::kSame<Element, moe::i8>) {
       if (group == 128)

@@ -1,12 +1,12 @@
-//===- Exchange.cpp - ranks that write for each other ---------------------===//
+//===- Exchange.cpp - exchange of rows between ranks ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A word of a window is released by who writes it and acquired by who waits for
-// it, so that rows need nothing of their own.
+// The writing rank releases a word of the window, and the waiting rank acquires
+// it. Hence the rows themselves need no synchronization.
 //
 //===----------------------------------------------------------------------===//
 
@@ -118,7 +118,7 @@ void Meeting::tell(int word, uint64_t value) const {
 void Meeting::end(int64_t tokens) {
   std::atomic_ref epochWord(wordIn(window.rank(), layout.epoch()));
   uint64_t epoch = epochWord.load(std::memory_order_relaxed);
-  // The dispatch begins a run.
+  // The dispatch is the first exchange of a run, so it starts a new epoch.
   if (phase == ExchangePhase::Dispatch)
     epochWord.store(++epoch, std::memory_order_relaxed);
   const uint64_t value = epoch << 32 | static_cast<uint32_t>(tokens);
@@ -142,7 +142,7 @@ void Meeting::end(int64_t tokens) {
 ExchangeEnd Meeting::waitFor(int64_t rank, uint64_t value,
                              uint64_t &seen) const {
   constexpr auto kPause = std::chrono::microseconds(20);
-  constexpr int kPolls = 64; // between two looks at the clock
+  constexpr int kPolls = 64; // polls between two checks of the clock
   std::atomic_ref word(wordIn(window.rank(), wordOf(rank)));
   std::atomic_ref broken(wordIn(window.rank(), layout.broken()));
   moe::ExchangeBlock &block = window.block();

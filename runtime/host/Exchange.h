@@ -1,12 +1,12 @@
-//===- Exchange.h - ranks that write for each other -------------*- C++ -*-===//
+//===- Exchange.h - exchange of rows between ranks --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/host: what stages between ranks share. The protocol is
-// that of the kernels (templates/moe/exchange/meet.cuh).
+// Private to runtime/host: shared by the stages that exchange data between
+// ranks. The protocol is that of the kernels (templates/moe/exchange/meet.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,31 +19,34 @@
 
 namespace moec::host {
 
-/// The owners of tokens, by the attributes of a stage.
+/// The owners of tokens: the ranks that have an expert of the token. Read from
+/// a stage's attributes.
 struct Owners {
   using Set = moe::RankSet<int(kMostWindowRanks)>;
   int64_t ranks = 0, experts = 0, pairs = 0;
 
   static Result<Owners> of(const KernelRun &run);
-  /// Owners of a token at most.
+  /// Returns the maximum number of owners of a token.
   int64_t most() const;
-  /// The owners of each token. `ids` are [tokens, pairs].
+  /// Returns the owners of each token. `ids`: [tokens, pairs].
   Result<std::vector<Set>> ofTokens(const KernelRun &run, const View &ids,
                                     int64_t tokens) const;
 };
 
-/// Copies row `from` of a matrix to row `to` of another with as many columns.
+/// Copies row `from` of `source` to row `to` of `target`, which has the same
+/// number of columns.
 void copyRow(const View &source, int64_t from, const View &target, int64_t to);
 
-/// The end of a stage, where ranks tell each other that they are so far.
+/// The synchronization of ranks at the end of a stage.
 class Meeting {
 public:
   static Result<Meeting> of(KernelRun &run, moe::ExchangePhase phase,
                             int64_t ranks);
-  /// Whether nobody writes to others. Calls the delay of tests.
+  /// Returns true if the exchange has failed, so that ranks no longer write to
+  /// each other. Also calls the window's test delay.
   bool isBroken() const;
-  /// Tells all ranks that what they get is there, and waits for what this one
-  /// gets. `tokens`: those that a rank brings.
+  /// Signals all ranks that their rows have arrived, then waits for the signals
+  /// of all ranks. `tokens`: tokens of each rank.
   void end(int64_t tokens);
 
 private:
@@ -61,7 +64,7 @@ private:
   moe::ExchangeWords layout;
 };
 
-/// Whether a window is broken, by its words.
+/// Returns true if the words of the window report that the exchange has failed.
 bool isBroken(const View &words, int64_t ranks);
 
 } // namespace moec::host

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The sums of a token's owners, ascending, in f32 and rounded once; NaN where a
-// wait for other ranks has ended without them.
+// Adds the partial sums of a token's owners in rank order, in f32, and rounds
+// once. The result is NaN if a rank stopped waiting for another.
 //
 //===----------------------------------------------------------------------===//
 

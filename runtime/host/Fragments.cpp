@@ -1,4 +1,4 @@
-//===- Fragments.cpp - weights in the order of fragments ------------------===//
+//===- Fragments.cpp - weights in MMA fragment order ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -49,8 +49,9 @@ int64_t moec::host::fragmentColumns(FragmentKind kind) {
                                               : 1;
 }
 
-/// Calls body(bit). bit(row, column) returns the first bit of an element in the
-/// matrix of an expert. The layout is chosen once, not for each element.
+/// Calls body(bit), where bit(row, column) returns the bit offset of an element
+/// within an expert's matrix. The layout is selected once per call, not once
+/// per element.
 template <typename Body>
 static auto withLayout(FragmentKind kind, Storage storage, int64_t columns,
                        Body body) {

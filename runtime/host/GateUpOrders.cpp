@@ -1,4 +1,4 @@
-//===- GateUpOrders.cpp - how gate and up rows are stored -----------------===//
+//===- GateUpOrders.cpp - orders of gate and up rows ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

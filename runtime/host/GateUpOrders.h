@@ -1,12 +1,12 @@
-//===- GateUpOrders.h - how gate and up rows are stored ---------*- C++ -*-===//
+//===- GateUpOrders.h - orders of gate and up rows --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The catalog's orders (dialect/catalog/GateUpOrders.h), which the build prints
-// for the runtime.
+// The orders in which checkpoints store gate and up rows. The build generates
+// the table from dialect/catalog/GateUpOrders.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +21,14 @@ namespace moec {
 
 struct GateUpOrder {
   std::string_view name;
-  int64_t run; ///< rows after which gates and ups take turns; 0: never
+  int64_t run; ///< rows after which gate and up rows alternate; 0: never
   bool upFirst;
 };
 
-/// The row of that name, or null.
+/// Returns the order of that name, or null.
 const GateUpOrder *findGateUpOrder(std::string_view name);
-/// All names with commas between them, or those whose runs have so many rows at
-/// most.
+/// Returns the names of all orders whose `run` is at most `mostRun`, separated
+/// by commas.
 std::string gateUpOrderNames(int64_t mostRun = INT64_MAX);
 
 } // namespace moec

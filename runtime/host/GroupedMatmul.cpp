@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each tile multiplies some rows with the weight of one expert:
-// result[r, c] = sum over i of lhs[r, i] * rhs[expert, c, i] (+ bias). Work is
-// split into tiles x chunks of columns; a product is summed in 16 interleaved
-// f32 sums, which are added in a fixed order. Scales multiply sums over the
-// columns that share them; where the weight alone has scales, its elements.
+// Each tile multiplies some rows by the weight of one expert: result[r, c] =
+// sum over i of lhs[r, i] * rhs[expert, c, i] (+ bias).
+// The work is split into tiles x blocks of columns. A dot product has 16
+// interleaved f32 accumulators, which are added in a fixed order. If both
+// operands have scales, the scales multiply the partial sums of the columns
+// that share them. If only the weight has scales, they multiply its elements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,29 +37,30 @@ static float dot(const float *a, const float *b, int64_t count) {
   return sums[0];
 }
 
-/// The number to subtract from codes without a zero point: integers of 4 bits
-/// have no sign.
+/// Returns the zero point of codes (quantized values) that have none stored: 8
+/// for I4, whose codes are unsigned, otherwise 0.
 static float middleOf(Storage storage) {
   return storage == Storage::I4 ? 8 : 0;
 }
 
 namespace {
 
-/// The scales of both operands, or of the weight alone: which lies where.
+/// The scales of both operands or of the weight only, and their layout.
 struct Scales {
   View lhs, rhs, second, zeroPoint;
-  /// Scales of both operands are given; of the weight alone.
+  /// `given`: both operands have scales. `ofWeights`: only the weight has
+  /// scales.
   bool given = false, ofWeights = false;
   bool twoDimensions = false;
-  int64_t lhsRows = 0, lhsColumns = 0; ///< that share a scale
+  int64_t lhsRows = 0, lhsColumns = 0; ///< extents that share a scale
   int64_t rhsRows = 0, rhsColumns = 0;
-  int64_t parts = 1, partRows = 0; ///< gate and up rows, or all
-  int64_t perExpert = 0;           ///< rows of scales
+  int64_t parts = 1, partRows = 0; ///< gate and up separately, or all rows
+  int64_t perExpert = 0;           ///< rows of scales per expert
   int64_t step = 0;                ///< columns over which no scale changes
-  bool fragments = false;          ///< those of the weight are in their order
-  bool secondPerRow = false;       ///< else each part has a second scale
-  View lhsSeconds;                 ///< of each row of lhs
-  float lhsSecond = 1;             ///< else the largest one
+  bool fragments = false;    ///< the weight's scales are in fragment order
+  bool secondPerRow = false; ///< each row has a second scale, else each part
+  View lhsSeconds;           ///< second scale of each row of lhs
+  float lhsSecond = 1;       ///< second scale of all of lhs, the largest one
 
   float ofLhs(int64_t row, int64_t column) const {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
@@ -66,7 +68,8 @@ struct Scales {
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
   }
-  /// Returns the second scale of a weight row, the factor of its sums.
+  /// Returns the second scale of a weight row, which multiplies its
+  /// accumulators.
   float secondOf(int64_t expert, const RowOrder::Row &row) const {
     if (!second)
       return lhsSecond;
@@ -74,8 +77,8 @@ struct Scales {
                                              : parts == 1 ? 0
                                                           : row.part);
   }
-  /// Dequantizes a row of the weight without its second scale. The elements are
-  /// rounded to the type that is multiplied.
+  /// Dequantizes a row of the weight without its second scale, and rounds the
+  /// elements to the type that is multiplied.
   void dequantize(Storage storage, Storage multiplied, int64_t expert,
                   const RowOrder::Row &row, std::vector<float> &weight) const {
     const float middle = middleOf(storage);
@@ -102,7 +105,7 @@ private:
                            : view.number(expert * perExpert + index / groups,
                                          index % groups);
     }
-    // One for each row stands where the row does.
+    // Scales of single rows are stored in the order of the weight's rows.
     int64_t index = rhsRows == 1 || parts == 1
                         ? row.stored / rhsRows
                         : row.part * (perExpert / parts) + row.index / rhsRows;
@@ -146,7 +149,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
                     "of multiples of {} rows and columns, got {} x {} and "
                     "scales of {} rows",
                     kFragmentRows, n, k, scales.rhsRows);
-  // A group whose attribute is missing is 0.
+  // The extent of a group is 0 if its attribute is missing.
   const int64_t least =
       std::min({scales.rhsRows, scales.rhsColumns, scales.lhsColumns});
   if (least < 1 || scales.lhsRows > 1 || n % scales.parts ||
@@ -185,7 +188,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   return scales;
 }
 
-/// The operands of a launch, and how tiles of them are multiplied.
+/// The operands of a launch, and the multiplication of its tiles.
 class Operands {
 public:
   std::vector<Tile> work;
@@ -193,24 +196,24 @@ public:
 
   static Result<Operands> read(KernelRun &run);
 
-  /// Stores columns [begin, end) of the result of a tile.
+  /// Stores columns [begin, end) of a tile's result.
   void multiply(const Tile &tile, int64_t begin, int64_t end) const;
 
 private:
   Result<void> readSource(KernelRun &run, int64_t endRow);
   Result<void> checkFragments(const KernelRun &run) const;
-  /// Loads weight row `c` of an expert. `codes` holds k elements.
+  /// Loads weight row `c` of an expert. `codes`: buffer of k elements.
   void loadWeight(int64_t expert, int64_t c, std::vector<std::byte> &codes,
                   std::vector<float> &weight) const;
-  /// Returns the product of row `row` of the result, whose lhs is `left`, and a
-  /// weight row, without the second scale.
+  /// Returns the product of `left`, the lhs of result row `row`, and a weight
+  /// row, without the second scale.
   float multiplyRow(const float *left, int64_t row,
                     const std::vector<float> &weight, int64_t expert,
                     const RowOrder::Row &stored) const;
 
   int64_t k = 0, experts = 0;
   RowOrder order;
-  std::vector<int64_t> source; ///< for each row the row of lhs that it reads
+  std::vector<int64_t> source; ///< the lhs row that each row reads
   int64_t lhsRows = 0;
   View lhs, rhs, bias, result;
   Scales scales;
@@ -249,7 +252,8 @@ Result<Operands> Operands::read(KernelRun &run) {
   return made;
 }
 
-/// Through operand `rows` a row reads its pair's token, else the same row.
+/// Sets the lhs row of each row: with `rows`, the token of its pair, otherwise
+/// the same row.
 Result<void> Operands::readSource(KernelRun &run, int64_t endRow) {
   source.assign(endRow, 0);
   lhsRows = endRow;

@@ -1,11 +1,11 @@
-//===- HostDeviceImpl.h - what runs and packs share -------------*- C++ -*-===//
+//===- HostDeviceImpl.h - shared by runs and packs --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/host: values bound to memory, and one launch.
+// Private to runtime/host: binds values to memory and executes one launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,19 @@ inline uint64_t addressOf(const void *pointer) {
   return reinterpret_cast<uint64_t>(pointer);
 }
 
-/// The values of a run or of a pack step.
+/// The memory of all values during a run or a step of a pack.
 struct Binding {
   std::vector<BoundValue> values;
-  std::vector<int64_t> bytes; ///< of the memory behind each
+  /// The size in bytes of each value's memory.
+  std::vector<int64_t> bytes;
 };
 
 struct HostDevice::Impl {
   const Manifest &manifest;
   const Target &target;
   Options options;
-  std::map<std::string, ArgumentPacker> packers; ///< by kernel
+  /// Argument packers by kernel name.
+  std::map<std::string, ArgumentPacker> packers;
   Impl(const Manifest &manifest, const Target &target)
       : manifest(manifest), target(target) {}
 

@@ -1,12 +1,12 @@
-//===- HostPack.cpp - weights packed and unpacked on the host -------------===//
+//===- HostPack.cpp - packs and unpacks weights on the host ---------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Unpacking launches the kernels of a pack from the last to the first, and runs
-// the opposite of each stage.
+// Unpacking executes the launches of a pack, and the stages of each kernel,
+// from last to first, with the inverse of each stage.
 //
 //===----------------------------------------------------------------------===//
 
@@ -96,7 +96,7 @@ HostDevice::unpack(const Pack &pack,
     if (index < 0)
       return invalidArgument("the package has no value '{}'", name);
     Value value = valueAt(self.manifest, self.target, size_t(index));
-    value.alignment = 1; // an expert's memory may begin anywhere
+    value.alignment = 1; // the memory of an expert may have any alignment
     const BoundValue bound =
         TRY(bindValue(value, symbols, addressOf(span.data())));
     binding.values[size_t(index)] = bound;

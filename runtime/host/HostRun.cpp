@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Does for the host what the CUDA launcher does for a GPU, from the same
-// manifest: binds values, places workspace by the variant's regions, packs
-// argument bytes, and runs each launch's stages.
+// The counterpart of the CUDA launcher, driven by the same manifest. It binds
+// values, places the workspace by the variant's regions, packs the argument
+// block, and executes the stages of each launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -113,8 +113,8 @@ Result<void> HostDevice::Impl::bind(Binding &binding, size_t index,
   return {};
 }
 
-/// The caller's tensors. What the caller leaves out stays without
-/// memory; the packer refuses a kernel that needs it.
+/// Binds the caller's tensors. A value that the caller omits has no memory; the
+/// argument packer rejects a kernel that needs it.
 Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
                                              const Tensors &tensors) const {
   Binding binding;
@@ -135,7 +135,8 @@ Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
   return binding;
 }
 
-/// Values of the window lie where they lie in those of all ranks.
+/// Binds the values of the window. Their offsets are the same in the windows of
+/// all ranks.
 Result<void> HostDevice::Impl::bindWindow(Binding &binding,
                                           const Symbols &symbols,
                                           const comm::Window *window) const {
@@ -192,7 +193,7 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
     return invalidManifest("unknown kernel '{}'", launch.kernel);
   std::array<int64_t, 3> grid = TRY(gridOf(launch, *kernel, symbols));
 
-  // The host's idea of a tensor map is the address alone.
+  // On the host, a tensor map holds only the address of its value.
   std::function<Result<void>(size_t, std::byte *)> tensorMap =
       [&](size_t index, std::byte *destination) -> Result<void> {
     int64_t value =
@@ -214,7 +215,8 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   KernelRun run(manifest, target, *kernel);
   run.symbols = symbols;
   run.grid = grid;
-  // The CTAs of a persistent grid take tiles until there are none.
+  // The CTAs of a persistent grid loop over the tiles, so the host uses one CTA
+  // for each tile.
   if (launch.grid.persistent) {
     int64_t tiles = TRY(launch.grid.tiles.evaluate(symbols));
     run.grid = {tiles, 1, 1};
@@ -309,7 +311,8 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
   TRY(self.bindWindow(binding, symbols, window));
 
   for (size_t i = 0; i < variant->launches.size(); ++i) {
-    // Workspace values exist only while their region lives.
+    // A workspace value is bound only for the launches during which its region
+    // is live.
     Binding now = binding;
     for (const Region &region : variant->regions) {
       if (static_cast<int64_t>(i) < region.firstLaunch ||
@@ -341,6 +344,6 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       TRY(self.launch(launch, symbols, now, 0, /*backwards=*/false, window));
     }
   }
-  // A wait that ended without its ranks has left NaN.
+  // A rank that stopped waiting for another has filled the output with NaN.
   return window ? window->check() : Result<void>();
 }

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Addresses come out of the packed bytes, never from the binding, so that the
-// offsets of the manifest are what is tested. Every View is checked to lie in
-// the memory of one value of this launch before anything is read.
+// Addresses are read from the packed argument block, never from the binding, so
+// that the manifest's offsets are tested. Every View is checked to be within
+// the memory of one value of this launch before it is accessed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +43,7 @@ const Value *KernelRun::valueOf(const ArgumentField &field) const {
   return nullptr;
 }
 
-/// An integer field or an address, as it stands in the packed bytes.
+/// Returns an integer field or an address from the packed argument block.
 Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
   int64_t width = field.bytes();
   if (field.offset < 0 ||
@@ -51,7 +51,7 @@ Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
     return invalidManifest(
         "kernel '{}': argument '{}' lies outside of the argument block",
         kernel.name, field.name);
-  // A tensor map begins with the address, as HostDevice "encodes" it.
+  // On the host, the first 8 bytes of a tensor map are the address.
   if (width >= 8) {
     int64_t wide = 0;
     std::memcpy(&wide, arguments.data() + field.offset, 8);
@@ -112,7 +112,8 @@ bool KernelRun::hasAttribute(const std::string &attribute) const {
   return stage->attributes->contains(attribute);
 }
 
-/// A product that does not fit 64 bits is more than there is of anything.
+/// Returns a * b, saturated to the largest int64_t, which exceeds the size of
+/// any memory.
 static int64_t multiply(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product)
@@ -198,8 +199,8 @@ Result<View> KernelRun::view(const std::string &name,
   if (address == 0)
     return view;
 
-  // A kernel that is told the element type or the row stride of this run takes
-  // it from there, and so does this.
+  // If the kernel receives the element type or the row stride as an argument,
+  // the argument overrides the manifest's default.
   view.storage = storageOf(value->elementTypes.front());
   view.rowStride = TRY(rowStride(*value, symbols));
   if (value->shape.size() != 2)
@@ -256,7 +257,7 @@ Result<View> KernelRun::operand(const std::string &name, int64_t rows,
   return view(name, stage->operands, rows, columns);
 }
 
-/// The view, if it has the memory that its elements need.
+/// Returns the view, or an error if it has elements but no memory.
 static Result<View> withMemory(const KernelRun &run, const std::string &name,
                                Result<View> view, int64_t elements) {
   if (view && !*view && elements > 0)
@@ -287,7 +288,7 @@ Result<View> KernelRun::result(const std::string &name, int64_t rows,
   if (found == stage->results.end() || found->second.empty() ||
       found->second[0] != '%')
     return view(name, stage->results, rows, columns);
-  // Numbers of a manifest: what they ask for may be no memory's size.
+  // The extents come from the manifest, so they may be larger than any memory.
   constexpr int64_t kMostBytes = int64_t(1) << 40;
   const int64_t bytes = multiply(
       multiply(std::max<int64_t>(rows, 0), std::max<int64_t>(columns, 0)),

@@ -1,14 +1,15 @@
-//===- KernelRun.h - one launch on the host device ------------*- C++ -*- ===//
+//===- KernelRun.h - one launch on the host device --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/host. What the stage kernels see of a launch: operands and
-// results as Views, which are made from the packed argument bytes through the
-// manifest's offsets and checked against the memory that the launch may touch;
-// the grid; values that live inside the kernel ("%name").
+// Private to runtime/host: a launch as the stage implementations see it. It
+// provides operands and results as Views, the grid, and the values that exist
+// only within the kernel ("%name"). Views are created from the packed argument
+// block through the manifest's offsets, and are checked against the memory that
+// the launch may access.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,14 +31,14 @@
 
 namespace moec::host {
 
-/// Memory that a launch may touch.
+/// Memory of `value` that a launch may access.
 struct Range {
   uint64_t begin = 0, end = 0;
   std::string_view value;
 };
 
-/// A matrix in memory: element (r, c) is number r * rowStride + c. `data` is
-/// null for an absent optional operand. Rows begin whole bytes.
+/// A matrix in memory. Element (r, c) has index r * rowStride + c; each row
+/// starts at a byte boundary. `data` is null for an absent optional operand.
 struct View {
   std::byte *data = nullptr;
   Storage storage = Storage::None;
@@ -60,6 +61,7 @@ struct View {
   }
 };
 
+/// The state of one launch while its stages execute.
 class KernelRun {
 public:
   const Manifest &manifest;
@@ -67,44 +69,49 @@ public:
   const Kernel &kernel;
   Symbols symbols;
   std::array<int64_t, 3> grid;
-  std::span<const std::byte> arguments; ///< the packed block
+  std::span<const std::byte> arguments; ///< the packed argument block
   std::vector<Range> ranges;
   int64_t threads = 1;
-  const comm::Window *window = nullptr; ///< of the run, or null
-  const Stage *stage = nullptr;         ///< the one that is performed
+  const comm::Window *window = nullptr; ///< the window of the run, or null
+  const Stage *stage = nullptr;         ///< the stage that is executing
 
-  /// Whether the stage names the operand.
+  /// Returns true if the stage has an operand `name`.
   bool has(const std::string &name) const {
     return stage->operands.contains(name);
   }
-  /// An operand of rows x columns elements. An optional one that the stage or
-  /// the run lacks gives an empty View.
+  /// Returns operand `name` as a matrix of rows x columns elements. The View is
+  /// empty if the stage or the run has no such optional operand.
   Result<View> operand(const std::string &name, int64_t rows, int64_t columns);
-  /// One that must have memory, unless it has no elements; the other only where
-  /// the stage names it.
+  /// Like operand(), but returns an error if a nonempty matrix has no memory.
+  /// neededIfNamed() returns an empty View if the stage does not have the
+  /// operand.
   Result<View> needed(const std::string &name, int64_t rows, int64_t columns);
   Result<View> neededIfNamed(const std::string &name, int64_t rows,
                              int64_t columns);
-  /// A result; `local` is the storage of a "%name", which is made here and
-  /// filled with NaN or -1.
+  /// Returns result `name`. For a value within the kernel ("%name"), allocates
+  /// memory of type `local` and fills it with NaN (floats) or -1 (integers).
   Result<View> result(const std::string &name, int64_t rows, int64_t columns,
                       Storage local = Storage::F32);
+  /// Like result(), but returns an error if a nonempty matrix has no memory.
   Result<View> neededResult(const std::string &name, int64_t rows,
                             int64_t columns, Storage local = Storage::F32);
-  /// A result of the window, in that of another rank: by the packed table of
-  /// windows, as far behind its begin as in the rank's own.
+  /// Returns a result that is a value of the window, at the same offset in the
+  /// window of rank `rank`. The address is taken from the packed table of
+  /// windows.
   Result<View> resultAt(int64_t rank, const std::string &name, int64_t rows,
                         int64_t columns);
-  /// The extent of an operand's last dimension: of its value, or of a "%name".
+  /// Returns the extents of an operand: the last dimension of its value or
+  /// "%name", and the rows of a "%name".
   Result<int64_t> columnsOf(const std::string &name) const;
   Result<int64_t> rowsOf(const std::string &name) const;
 
-  /// A Size or FirstExpert field, by its name.
+  /// Returns the value of the Size or FirstExpert field `field`.
   Result<int64_t> size(const std::string &field) const;
-  /// A number of the rank that the stage names as an operand, or `otherwise`
-  /// where it does not.
+  /// Returns the per-rank parameter that the stage names as operand `operand`,
+  /// or `otherwise` if it names none.
   Result<int64_t> ofRank(const std::string &operand, int64_t otherwise) const;
-  /// Attributes of a stage, or `otherwise` without them.
+  /// Returns an attribute of a stage, or `otherwise` if the stage does not have
+  /// it.
   static int64_t integer(const Stage &stage, const std::string &attribute,
                          int64_t otherwise = 0);
   int64_t integer(const std::string &attribute, int64_t otherwise = 0) const {
@@ -116,11 +123,13 @@ public:
   std::optional<float> number(const std::string &attribute) const;
   bool hasAttribute(const std::string &attribute) const;
 
-  /// All CTAs of the grid.
+  /// Returns the number of CTAs of the grid.
   int64_t ctas() const;
-  /// Tokens of a block of a stage that splits `tokens`, 0 where none does.
+  /// Returns the tokens of one block of a stage that splits `tokens` into
+  /// blocks, or 0 if the stage does not.
   static int64_t blockTokens(const Stage &stage, int64_t tokens);
-  /// Tokens that the grid's blocks cover when each has `blockTokens`.
+  /// Returns how many of `tokens` the grid covers if each of its blocks has
+  /// `blockTokens` tokens.
   int64_t coveredTokens(int64_t tokens, int64_t blockTokens) const;
 
   template <typename... Args>
@@ -150,11 +159,12 @@ public:
       : manifest(manifest), target(target), kernel(kernel) {}
 };
 
-/// The place of a pair whose expert has no weights but hands x on.
+/// The expert id of a pair that passes x through unchanged: its zero expert has
+/// no weights.
 inline constexpr int32_t kIdentityPlace = -2;
 
-/// The stages, each called as its row of runtime/package/Stages.h. Each
-/// performs the whole launch.
+/// The stage implementations, with the names of runtime/package/Stages.h. Each
+/// executes the whole launch.
 namespace stages {
 #define MOEC_STAGE(op) Result<void> op(KernelRun &run);
 // NOLINTNEXTLINE(readability-identifier-naming): as manifests call them
@@ -162,14 +172,15 @@ MOEC_STAGES(MOEC_STAGE)
 #undef MOEC_STAGE
 } // namespace stages
 
-/// Stages that lose nothing, by their names in Stages.h.
+/// The stages that can be inverted, by their names in runtime/package/Stages.h.
 #define MOEC_OPPOSITES(STAGE)                                                  \
   STAGE(pack_copy)                                                             \
   STAGE(pack_interleave)                                                       \
   STAGE(pack_stored)                                                           \
   STAGE(pack_order)
 
-/// Each makes, of what the stage of its name writes, what that stage read.
+/// The inverse stages: each computes the input of the stage of the same name
+/// from its output.
 namespace opposites {
 #define MOEC_STAGE(op) Result<void> op(KernelRun &run);
 // NOLINTNEXTLINE(readability-identifier-naming): as manifests call them
@@ -177,67 +188,76 @@ MOEC_OPPOSITES(MOEC_STAGE)
 #undef MOEC_STAGE
 } // namespace opposites
 
-/// The error for packed memory that no stage has made.
+/// Returns the error for packed memory that no stage can have produced.
 inline Error changedSince() {
   return invalidArgument("the packed memory holds what no stored weight "
                          "becomes; it was changed after packing");
 }
 
-/// Cuts the `counts[e]` rows of each expert e, the first of which is
-/// `first[e]`, into tiles as moe.permute says, and writes them with their count
-/// and two zeros, for kernels that take tiles.
+/// Cuts the rows of each expert e, [first[e], first[e] + counts[e]), into tiles
+/// as moe.permute specifies. Writes the tiles, and their count followed by
+/// zeroed counters, for kernels that process tiles.
 Result<void> writeTiles(KernelRun &run, std::span<const int64_t> first,
                         std::span<const int64_t> counts);
 
-/// The tokens that the grid covers; the stage of the kernel that groups them in
-/// blocks says how many a CTA takes.
+/// Returns the number of tokens that the grid covers. The kernel's stage that
+/// splits tokens into blocks defines the tokens of each CTA.
 Result<int64_t> tokensOfBlocks(const KernelRun &run);
 
-/// Rows [begin, end) of one expert, which a CTA multiplies.
+/// Rows [begin, end) of one expert, which one CTA multiplies.
 struct Tile {
   int64_t expert, begin, end;
 };
-/// The tiles that the grid has CTAs for, in the order of the operand `tiles`.
+/// Reads the operand `tiles`, up to the number of CTAs in the grid.
 Result<std::vector<Tile>> readTiles(KernelRun &run);
 
-/// The rows that each expert has of the `slots` that it could have.
+/// Reads the number of rows of each expert from `expert_num_tokens`, clamped to
+/// [0, slots].
 Result<std::vector<int64_t>> readExpertCounts(KernelRun &run, int64_t slots);
 
-/// The largest magnitude, of none 0; NaN does not count.
+/// Returns the largest magnitude, 0 if there are no values. NaN is ignored
+/// unless `propagatesNan`.
 float largestOf(const float *values, int64_t count, bool propagatesNan = false);
 
-/// How many rows there are, and how many count for a scale of all. Of batched
-/// rows, an expert has the first so many of its slots as its count says; of
-/// the rows of tiles, those in a tile are there.
+/// The rows that a stage processes. With batched rows, only the first slots of
+/// each expert hold rows, as its count specifies. With tiles, only the rows
+/// within a tile exist.
 struct RowCount {
+  /// `rows`: number of rows; `counted`: number of rows that contribute to a
+  /// scale of all values.
   int64_t rows = 0, counted = 0;
   int64_t slots = 0;
+  /// Rows of each expert; empty unless rows are batched.
   std::vector<int64_t> ofExperts;
   std::vector<bool> inTiles;
 
+  /// Returns true if `row` exists.
   bool isRow(int64_t row) const;
 };
 Result<RowCount> countRows(KernelRun &run);
 
-/// For each column of a weight of experts [first, first + count) the stored one
-/// that it is; an empty View where the stage has no operand `order`.
+/// Returns, for experts [first, first + count), the stored column of each
+/// packed column. The View is empty if the stage has no operand `order`.
 Result<View> readOrder(KernelRun &run, int64_t first, int64_t count,
                        int64_t columns);
 
-/// The places of gate and up rows: `interleave` of each in turn as packed (0:
-/// as stored), and as stored one behind the other or in turn.
+/// The order of gate and up rows. In the packed matrix, `interleave` rows of
+/// each alternate (0: as stored). As stored, one follows the other, or they
+/// alternate after `run` rows.
 struct RowOrder {
-  int64_t size = 0; ///< gate and up together
+  int64_t size = 0; ///< number of gate and up rows together
+  /// Rows of gate, then of up, in turn in the packed matrix; 0: as stored.
   int64_t interleave = 0;
   bool upFirst = false;
-  int64_t run = 0; ///< rows as stored after which both take turns; 0: never
+  int64_t run = 0; ///< stored rows after which gate and up alternate; 0: never
 
   struct Row {
     int64_t stored = 0;
-    /// The part, gates or ups, and the number in it.
+    /// The part (0 or 1, in stored order), and the row within the part.
     int64_t part = 0, index = 0;
     int64_t packed = 0;
   };
+  /// Returns the stored row, part and index of packed row `packed`.
   Row at(int64_t packed) const {
     int64_t half = std::max<int64_t>(size / 2, 1);
     if (interleave == 0)
@@ -252,7 +272,7 @@ struct RowOrder {
     return {run > 0 ? inTurn : part * half + index, part, index, packed};
   }
 
-  /// By the stage's attributes interleave and gate_up_order.
+  /// Reads the stage's attributes `interleave` and `gate_up_order`.
   static Result<RowOrder> of(KernelRun &run, int64_t size);
 };
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pack_order: from the group of each column of a weight to the columns of the
-// first group, of the second and so on. permute_columns: rows that are
-// multiplied with such a weight, their columns in its order.
+// pack_order converts the group of each column of a weight to an order of
+// columns: those of the first group, then those of the second, and so on.
+// permute_columns permutes the columns of rows that are multiplied by such a
+// weight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@ using namespace moec::host;
 
 namespace {
 
-/// Groups of columns, and the order that follows from them.
+/// The group of each column, and the resulting order of columns.
 struct Order {
   int64_t columns = 0, group = 0, first = 0, last = 0;
   View index, order;
@@ -77,7 +78,7 @@ Result<void> stages::pack_order(KernelRun &run) {
   return {};
 }
 
-/// An order says the group of each column.
+/// Inverse of pack_order: the order determines the group of each column.
 Result<void> opposites::pack_order(KernelRun &run) {
   const Order made = TRY(Order::of(run));
   for (int64_t e = made.first; e < made.last; ++e) {
@@ -107,7 +108,8 @@ Result<View> moec::host::readOrder(KernelRun &run, int64_t first, int64_t count,
   return order;
 }
 
-/// The place of each sorted row: to its pair where the stage has `rows`.
+/// Returns the result row of each sorted row: that of its pair if the stage has
+/// `rows`.
 static Result<std::vector<int64_t>> readPlaces(KernelRun &run, int64_t rows) {
   View pairs = TRY(run.operand("rows", 1, rows));
   std::vector<int64_t> places(static_cast<size_t>(rows));
@@ -132,7 +134,7 @@ Result<void> stages::permute_columns(KernelRun &run) {
   View order = TRY(readOrder(run, 0, experts, columns));
   if (!order)
     return run.fail("expected memory for order");
-  // One CTA a row.
+  // One CTA per row.
   const int64_t rows = std::min(offsets.integer(0, experts), run.ctas());
   if (rows < 0)
     return run.fail("expected rows >= 0, offsets end with {}", rows);

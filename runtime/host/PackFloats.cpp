@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Stages of weights that are stored as floats: pack_scales makes a number of
-// each group (the scale of scales, the scale or the zero point), pack_codes the
-// codes by these, in the order that kernels read.
+// Stages for weights that are stored as floats. pack_scales computes one
+// parameter of each group: the second scale, the scale or the zero point.
+// pack_codes computes the codes (quantized values) in the order that kernels
+// read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +22,14 @@ using namespace moec::host;
 
 namespace {
 
-/// An expert's weight in groups, of which each of its parts has its own.
+/// The groups of an expert's weight. No group spans two parts (gate and up).
 struct Groups {
   int64_t rows = 0, columns = 0, parts = 1;
-  bool alternate = false; ///< rows of the parts, as stored
+  bool alternate = false; ///< rows of the parts alternate as stored
   int64_t groupRows = 0, groupColumns = 0;
   int64_t firstExpert = 0, experts = 0;
   WeightFormat format;
-  WeightRules rules; ///< of the format
+  WeightRules rules; ///< rules of `format`
 
   int64_t partRows() const { return rows / parts; }
   int64_t down() const { return (partRows() + groupRows - 1) / groupRows; }
@@ -38,7 +39,8 @@ struct Groups {
   int64_t partOf(int64_t stored) const {
     return alternate ? stored % parts : stored / partRows();
   }
-  /// The number of a group; those of single rows stand as the rows do.
+  /// Returns the index of the group of an element. Groups of single rows are in
+  /// the order of the rows.
   int64_t numberOf(int64_t stored, int64_t column) const {
     int64_t place = stored;
     if (groupRows != 1)
@@ -88,7 +90,7 @@ Result<Groups> Groups::of(KernelRun &run) {
   return made;
 }
 
-/// One row of floats, as stored.
+/// Returns one row of floats, in stored order.
 std::vector<float> floatsOfRow(Storage storage, const std::byte *weights,
                                const Groups &groups, int64_t row) {
   std::vector<float> values(static_cast<size_t>(groups.columns));
@@ -97,7 +99,7 @@ std::vector<float> floatsOfRow(Storage storage, const std::byte *weights,
   return values;
 }
 
-/// The second scale of a part, 1 where there is none.
+/// Returns the second scale of a part; 1 if there is none.
 float secondScaleOf(const View &second, const Groups &groups, int64_t expert,
                     int64_t part) {
   return second ? second.number(0, expert * groups.parts + part) : 1;

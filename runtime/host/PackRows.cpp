@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pack_copy takes stored experts first_expert.. to scratch; pack_interleave
-// takes scratch to the same experts of the packed weight, its gate and up rows
-// alternating. Through scratch, source and destination may be one memory. Each
-// has an opposite, which takes rows back.
+// pack_copy copies stored experts, from first_expert on, to scratch.
+// pack_interleave copies scratch to the same experts of the packed weight,
+// interleaving gate and up rows. Because of the scratch memory, source and
+// destination may be the same memory. Both stages have an inverse.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,9 +39,9 @@ namespace {
 
 enum class Way { Forth, Back };
 
-/// Copies row rowOf(i) of `from` to row i of `to`, or the other way round.
-/// Scratch may be declared as bytes (i8), so both sides are contiguous memory
-/// of the weight's type.
+/// Copies row rowOf(i) of `from` to row i of `to`, or in the other direction.
+/// Both are contiguous memory of the weight's type, because scratch may be
+/// declared as bytes (i8).
 template <typename RowOf>
 void copyRows(KernelRun &run, const PackStep &step, std::byte *from,
               std::byte *to, Storage storage, Way way, RowOf rowOf) {
@@ -59,14 +59,15 @@ void copyRows(KernelRun &run, const PackStep &step, std::byte *from,
               });
 }
 
-/// Scratch of one step, of the weight's element type or of bytes.
+/// Returns the scratch memory of one step, declared with the weight's element
+/// type or as bytes.
 Result<View> scratchOf(KernelRun &run, const PackStep &step, const View &weight,
                        bool isResult) {
   auto view = [&](int64_t rows, int64_t columns) {
     return isResult ? run.result("destination", rows, columns)
                     : run.operand("source", rows, columns);
   };
-  // Nothing is read of 0 rows; this tells the element type.
+  // A View of 0 rows reads nothing but has the element type.
   View scratch = TRY(view(0, step.columns));
   int64_t rows = step.experts * step.rows;
   bool isBytes = scratch.storage == Storage::I8;

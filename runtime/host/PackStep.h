@@ -1,4 +1,4 @@
-//===- PackStep.h - a step of a pack stage ----------------------*- C++ -*-===//
+//===- PackStep.h - one step of a pack stage --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -12,7 +12,8 @@
 
 namespace moec::host {
 
-/// Experts [firstExpert, lastExpert()) of a weight of rows x columns elements.
+/// Experts [firstExpert, lastExpert()) of a weight of [rows, columns] elements
+/// per expert.
 struct PackStep {
   int64_t rows = 0, columns = 0, firstExpert = 0, experts = 0;
   int64_t lastExpert() const { return firstExpert + experts; }

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pack_stored takes scratch, in which elements lie as a checkpoint has them, to
-// packed experts: elements change their places and their bits, and some stand
-// in several places. The opposite finds one stored element for each, and checks
-// that all are what the stored ones become.
+// pack_stored converts scratch, which holds elements in a checkpoint's layout,
+// to packed experts. Elements change their places and their bits, and some are
+// duplicated. The inverse recovers each stored element, and checks that all of
+// its copies agree.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,12 +29,13 @@ using namespace moec::host;
 
 namespace {
 
-/// Numbers that are those of several rows and columns of the packed matrix. The
-/// rows of a part as stored may be more than the packed matrix has numbers for.
+/// Scales or zero points that several rows and columns of the packed matrix
+/// share. A part may have more stored rows than the packed matrix has values
+/// for.
 struct Repeat {
   int64_t partRows = 0, parts = 1, rows = 1, columns = 1;
   int64_t storedPartRows = 0;
-  int64_t run = 0; ///< rows after which parts take turns
+  int64_t run = 0; ///< rows after which the parts alternate
 
   int64_t leastPartRows() const { return (partRows + rows - 1) / rows; }
   int64_t row(int64_t packed) const {
@@ -44,21 +45,23 @@ struct Repeat {
   }
 };
 
-/// A matrix as a checkpoint stores it.
+/// A matrix in the layout of a checkpoint.
 struct StoredMatrix {
-  int64_t rows = 0, columns = 0; ///< of elements
+  int64_t rows = 0, columns = 0; ///< in elements
   int64_t bits = 0;
   bool rowsLast = false;
   int64_t rowsPerWord = 1, columnsPerWord = 1;
   std::vector<int64_t> slots;
   uint32_t added = 0, flipped = 0;
-  bool powers = false; ///< exponents of 8 bits, which become f32
-  bool atoms = false;  ///< in atoms of 128 x 4
-  bool padded = false; ///< some bytes are no element's of the packed matrix
+  bool powers = false; ///< 8-bit exponents, which become f32
+  bool atoms = false;  ///< in atoms of 128 rows x 4 columns
+  bool padded = false; ///< some bytes do not belong to an element of the packed
+                       ///< matrix
   Repeat repeat;
 
   bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
-  /// Whether elements are no bytes, and follow each other.
+  /// Returns true if elements are packed without gaps and do not fill whole
+  /// bytes.
   bool isStream() const { return !isPacked() && bits % 8 != 0; }
   int64_t bytes() const {
     const int64_t elements =
@@ -67,7 +70,7 @@ struct StoredMatrix {
     return elements * bits / 8;
   }
 
-  /// The stored place of the element at a row and a column of the packed
+  /// The place of the packed matrix's element (row, column) in the stored
   /// matrix.
   struct Place {
     int64_t byte = 0, shift = 0;
@@ -96,7 +99,7 @@ struct StoredMatrix {
     return value;
   }
 
-  /// The bits of one element of the packed matrix, as they are there.
+  /// Loads the packed matrix's element (row, column) and converts its bits.
   uint32_t load(const std::byte *matrix, int64_t row, int64_t column) const {
     const Place place = placeOf(row, column);
     if (isStream())
@@ -112,7 +115,7 @@ struct StoredMatrix {
     return (((value >> place.shift) & mask()) + added) ^ flipped;
   }
 
-  /// The other way round.
+  /// Stores an element; inverse of load().
   void store(std::byte *matrix, int64_t row, int64_t column,
              uint32_t element) const {
     const Place place = placeOf(row, column);
@@ -154,7 +157,7 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   made.rows = run.integer("stored_rows", repeat.parts * repeat.leastPartRows());
   made.columns = run.integer("stored_columns", leastColumns);
   repeat.storedPartRows = made.rows / repeat.parts;
-  // So that no count of bits is beyond 64 bits.
+  // Limits that keep bit offsets within 64 bits.
   constexpr int64_t kMostExtent = 1 << 30, kMostElements = int64_t(1) << 40;
   if (made.rows % repeat.parts ||
       repeat.storedPartRows < repeat.leastPartRows() ||
@@ -205,16 +208,18 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   return made;
 }
 
-/// One run of the stage, forth or back.
+/// One execution of the stage or of its inverse.
 struct Packing {
   PackStep step;
   StoredMatrix matrix;
   RowOrder order;
-  View columns; ///< the stored column of each, where they have an order
-  Storage storage = Storage::None;                ///< of packed elements
-  int64_t bits = 0;                               ///< of one
-  std::byte *packed = nullptr, *stored = nullptr; ///< of the first expert
-  /// Whether the result is in the order of fragments.
+  View columns; ///< the stored column of each column; empty if their order is
+                ///< the same
+  Storage storage = Storage::None; ///< type of packed elements
+  int64_t bits = 0;                ///< bits of a packed element
+  /// Memory of the first expert.
+  std::byte *packed = nullptr, *stored = nullptr;
+  /// The result is in fragment order.
   bool areFragments = false;
   FragmentKind kind = FragmentKind::Numbers;
 
@@ -230,12 +235,13 @@ struct Packing {
     return columns ? columns.integer(step.firstExpert + expert, column)
                    : column;
   }
-  /// The bits that an element of the packed matrix is made of.
+  /// Returns the bits of an element of the packed matrix, computed from the
+  /// stored matrix.
   uint32_t elementAt(int64_t expert, int64_t row, int64_t column) const {
     return matrix.load(stored + expert * matrix.bytes(), storedRow(row),
                        storedColumn(expert, column));
   }
-  /// Its first bit in an expert's packed memory.
+  /// Returns the bit offset of an element in an expert's packed memory.
   int64_t bitOf(int64_t row, int64_t column) const {
     return areFragments ? fragmentBit(kind, storage, row, column, step.columns)
                         : row * rowBytes() * 8 + column * bits;
@@ -244,7 +250,7 @@ struct Packing {
     const uint32_t element = elementAt(expert, row, column);
     const int64_t bit = bitOf(row, column);
     std::byte *to = packed + expert * packedBytes();
-    // The first of a byte also clears what may be no element's.
+    // The first element of a byte also clears bits that belong to no element.
     if (bits == 4 && !areFragments && bit % 8 == 0)
       to[bit / 8] = std::byte{};
     storeBits(to, bit, bits, element);
@@ -260,7 +266,7 @@ Result<Packing> Packing::of(KernelRun &run) {
   const PackStep &step = made.step;
   made.matrix = TRY(storedMatrix(run, step));
   made.order = TRY(RowOrder::of(run, step.rows));
-  // All elements of an expert stand behind each other, whatever their shape.
+  // All elements of an expert are contiguous, whatever their shape.
   View weight = TRY(
       run.result("destination", step.lastExpert(), step.rows * step.columns));
   View scratch =
@@ -299,8 +305,9 @@ Result<Packing> Packing::of(KernelRun &run) {
   return made;
 }
 
-/// Calls body(expert, row) for all rows; those of a block of fragments, which
-/// share bytes, and those of a row of words, are one thread's.
+/// Calls body(expert, row) for all rows. One thread processes `together`
+/// consecutive rows, because the rows of a block of fragments share bytes and
+/// those of a word share the word.
 template <typename Body>
 void forEachRow(const KernelRun &run, int64_t experts, int64_t rows,
                 int64_t together, Body body) {
@@ -329,10 +336,10 @@ Result<void> stages::pack_stored(KernelRun &run) {
 }
 
 //===----------------------------------------------------------------------===//
-// The opposite
+// The inverse
 //===----------------------------------------------------------------------===//
 
-/// That a stored element stands somewhere for each bit of the stored words.
+/// Checks that each bit of the stored words belongs to a packed element.
 static Result<void> checkCovers(KernelRun &run, const Packing &packing) {
   std::vector<int64_t> slots = packing.matrix.slots;
   std::ranges::sort(slots);
@@ -356,11 +363,11 @@ Result<void> opposites::pack_stored(KernelRun &run) {
   TRY(checkCovers(run, packing));
   const PackStep &step = packing.step;
   const StoredMatrix &matrix = packing.matrix;
-  // Padding becomes zero, whatever it was.
+  // Padding becomes zero.
   if (matrix.padded)
     std::memset(packing.stored, 0,
                 static_cast<size_t>(step.experts * matrix.bytes()));
-  // The packed rows that each stored row became.
+  // The packed rows of each stored row.
   std::vector<std::vector<int64_t>> became(static_cast<size_t>(matrix.rows));
   for (int64_t row = 0; row < step.rows; ++row)
     became[static_cast<size_t>(matrix.repeat.row(packing.storedRow(row)))]
@@ -374,7 +381,7 @@ Result<void> opposites::pack_stored(KernelRun &run) {
                                 packing.storedColumn(expert, c),
                                 packing.read(expert, row, c));
              });
-  // Numbers of several places must agree there, and powers be powers.
+  // All copies of an element must agree, and powers of two must be exact.
   const uint32_t mask =
       packing.bits < 32 ? (1U << packing.bits) - 1 : UINT32_MAX;
   std::atomic<bool> wrong = false;

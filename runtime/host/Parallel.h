@@ -1,13 +1,13 @@
-//===- Parallel.h - loops over several threads --------------*- C++ -*- ===//
+//===- Parallel.h - loops over several threads ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A loop whose iterations are independent, split over threads that live for
-// the loop. Iterations are handed out in chunks; since each writes only its own
-// results, the outcome does not depend on the split.
+// A loop with independent iterations, split over threads that exist only during
+// the loop. Threads fetch chunks of iterations. Each iteration writes only its
+// own results, so the result does not depend on the split.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,8 +23,9 @@
 
 namespace moec::host {
 
-/// Calls body(begin, end) for chunks of [0, count) of at most `chunk`. What a
-/// body throws, no memory say, is thrown here when all have ended.
+/// Calls body(begin, end) for chunks of [0, count) of at most `chunk`
+/// iterations. The first exception that a body throws, such as std::bad_alloc,
+/// is rethrown after all threads have ended.
 template <typename Body>
 void parallelFor(int64_t threads, int64_t count, int64_t chunk, Body body) {
   std::atomic<int64_t> next{0};

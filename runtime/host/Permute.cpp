@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Sorts the (token, k) pairs of this rank's experts by expert, then by pair.
-// The places come from block_counts as on the GPU: a pair stands behind all
-// earlier experts, behind its expert's pairs of earlier blocks, and behind
+// Positions are derived from block_counts as on the GPU. A pair follows the
+// pairs of all earlier experts, then its expert's pairs of earlier blocks, then
 // those before it in its own block.
 //
 //===----------------------------------------------------------------------===//
@@ -40,7 +40,7 @@ Result<void> stages::permute(KernelRun &run) {
       TRY(run.neededResult("positions", tokens, pairs, Storage::I32));
   View counts = TRY(run.result("counts", 1, local, Storage::I32));
 
-  // next[e]: where the next pair of local expert e goes.
+  // next[e]: position of the next pair of local expert e.
   std::vector<int64_t> offset(local + 1), next(local);
   for (int64_t e = 0; e < local; ++e) {
     int64_t count = 0;

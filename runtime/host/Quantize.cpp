@@ -1,15 +1,15 @@
-//===- Quantize.cpp - stages amax and quantize on the host
-//------------------===//
+//===- Quantize.cpp - stages amax and quantize on the host ----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Activations to f8E4M3FN or i8 with the scales of a group of a row, of a row,
-// or of all values; the latter given, or made from the maxima of blocks of
-// rows. Where pairs have weights, a token's row is multiplied by them first,
-// and may then be rounded alone.
+// Quantizes activations to f8E4M3FN or i8. A scale applies to a group of
+// columns of a row, to a row, or to all values. The scale of all values is
+// given, or computed from the maxima of blocks of rows. If pairs have weights,
+// the token's row is multiplied by them first; without a scale, the products
+// are only rounded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,10 +29,11 @@ namespace quant = moe::quant;
 
 namespace {
 
-/// Threads of a kernel that share a group of columns.
+/// Threads of the kernel that share a group of columns.
 constexpr int64_t kLanesPerGroup = 16;
 
-/// Threads that share a row: at most 16 columns each, up to 256 threads.
+/// Returns the number of threads that share a row: at most 16 columns each, up
+/// to 256 threads.
 int64_t threadsPerRow(int64_t columns) {
   int64_t threads = 32;
   while (threads < 256 && threads * 16 < columns)
@@ -40,7 +41,8 @@ int64_t threadsPerRow(int64_t columns) {
   return threads;
 }
 
-/// Rows of what is quantized: the input's, or, of a token's pairs, products.
+/// The rows to quantize: those of the input, or the products of a token's row
+/// and the weights of its pairs.
 struct Rows {
   View input, weights;
   int64_t pairs = 1;
@@ -64,7 +66,7 @@ struct Rows {
   }
 };
 
-/// Returns the larger of two magnitudes, as the kernels take it.
+/// Returns the larger of two magnitudes by the rule of the kernels.
 float largerOf(float left, float right, bool propagatesNan) {
   return propagatesNan
              ? quant::largerOf<quant::DynamicTensorOfBytes>(left, right)
@@ -108,7 +110,7 @@ Result<RowCount> moec::host::countRows(KernelRun &run) {
   if (run.has("expert_num_tokens")) {
     count.ofExperts = TRY(readExpertCounts(run, count.rows));
     count.slots = count.rows;
-    // Up to the last one that there is.
+    // Includes the rows up to the last one that exists.
     count.rows = 0;
     for (size_t e = 0; e < count.ofExperts.size(); ++e)
       if (count.ofExperts[e] > 0)
@@ -128,8 +130,8 @@ Result<RowCount> moec::host::countRows(KernelRun &run) {
 
 namespace {
 
-/// CTAs that quantize: all; but for those that route beside them. A matmul's
-/// quantize what they computed, however many they are.
+/// Returns the number of CTAs that quantize: all of the grid, minus those that
+/// route. A matmul kernel quantizes all that it computes, whatever its grid.
 int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
   const std::vector<Stage> &stages = run.kernel.stages;
   auto find = [&](std::string_view op) {
@@ -148,8 +150,8 @@ int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
   return std::max<int64_t>(run.ctas() - routing, 0);
 }
 
-/// How a dynamic scale follows from the largest magnitude. groupColumns: of
-/// values that share a scale of a row; -1: all of it.
+/// The function from the largest magnitude to a dynamic scale. groupColumns:
+/// columns of a row that share a scale; -1: all of the row.
 using ScaleOf = float (*)(float largest);
 ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
                 bool isPower) {
@@ -197,8 +199,8 @@ Result<void> stages::amax(KernelRun &run) {
   return {};
 }
 
-/// The number of all values: the largest stored one, or their largest
-/// magnitude.
+/// Returns the scale of all values from the largest stored scale, or the
+/// largest magnitude of all values from the maxima of blocks.
 static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
                                  const char *name, int64_t blockRows,
                                  bool propagatesNan = false) {
@@ -212,8 +214,8 @@ static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
   return largestOf(values.data(), entries, propagatesNan);
 }
 
-/// Data that are what codes stand for, or codes with a scale for each group,
-/// which are then of a type of scales.
+/// Quantizes and dequantizes, or, if `encodes`, stores codes (quantized values)
+/// with a scale for each group in the scale's own type.
 static Result<void> runEmulated(KernelRun &run, bool encodes) {
   const Storage codes =
       encodes ? TRY(run.neededResult("data", 0, 0)).storage : Storage::None;
@@ -221,7 +223,7 @@ static Result<void> runEmulated(KernelRun &run, bool encodes) {
       TRY(encodes ? Emulation::readEncoding(run, codes) : Emulation::read(run));
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
-  // Rows beyond the grid stay as they were.
+  // Rows beyond the grid are not written.
   const int64_t ctas = quantizingCtas(run, count.rows);
   const int64_t unit = emulation.unit();
   const int64_t units = (columns + unit - 1) / unit;

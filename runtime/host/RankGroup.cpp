@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The ranks of a collective meet twice: when all have said where their memory
-// is, and when all have read that of the others. A meeting is of one group;
-// groups of one layout share no memory, and neither do their meetings.
+// The ranks of a collective synchronize twice: when all have published their
+// memory, and when all have read the memory of the others. Each group has its
+// own meeting; groups of one layout share no memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,15 +30,16 @@ using namespace moec::host;
 
 namespace {
 
-/// The ranks of one group meet here.
+/// The synchronization point of the ranks of one group.
 struct Meeting {
   std::vector<int64_t> members;
-  std::vector<const comm::Call *> calls; ///< null: has not come
-  int64_t here = 0;                      ///< have come to this meeting
-  uint64_t held = 0;                     ///< meetings so far
+  std::vector<const comm::Call *> calls; ///< the call of each member; null: not
+                                         ///< arrived yet
+  int64_t here = 0;  ///< ranks that have arrived at the current meeting
+  uint64_t held = 0; ///< number of meetings completed
 };
 
-/// A rank's window: plain memory, and the block that its waits look at.
+/// A rank's window: plain memory, and the exchange block that its waits poll.
 struct HostWindow {
   static constexpr std::align_val_t kAlignment{kWindowAlignment};
   struct Free {
@@ -68,9 +69,10 @@ public:
   Result<void> perform(int64_t rank, const comm::Call &call);
   Result<void> status();
   std::chrono::milliseconds timeout() const { return options.timeout; }
-  /// Keeps a rank's `index`-th window for the others.
+  /// Stores a rank's `index`-th window for the other ranks.
   void place(size_t index, int64_t rank, std::shared_ptr<HostWindow> window);
-  /// The windows of all, once all are placed.
+  /// Returns the windows of all ranks after all have been placed. The last rank
+  /// to call it removes them from the group.
   HostWindows windowsOf(size_t index);
   void delay(int64_t rank) const {
     if (options.delay)
@@ -97,10 +99,10 @@ private:
   const Options options;
   std::mutex mutex;
   std::condition_variable changed;
-  /// By ranks, stride and the first rank of a group.
+  /// Meetings by ranks, stride and first rank of a group.
   std::map<std::array<int64_t, 3>, Meeting> meetings;
-  std::string why; ///< nobody can meet any more; "" while they can
-  /// Windows that not every rank has taken yet, by how many there were before.
+  std::string why; ///< why the group has failed; "": it works
+  /// Windows that some ranks have not received yet, by the index of the window.
   struct Placing {
     HostWindows windows;
     int64_t taken = 0;
@@ -108,7 +110,7 @@ private:
   std::map<size_t, Placing> placing;
 };
 
-/// The windows of all ranks, as one of them has them.
+/// The windows of all ranks, as seen by one rank.
 class ThreadWindow final : public comm::Window {
 public:
   ThreadWindow(std::shared_ptr<Threads> group, int64_t number, int64_t size,
@@ -141,6 +143,7 @@ private:
   std::vector<uint64_t> table;
 };
 
+/// The communicator of one rank.
 class End final : public comm::Communicator {
 public:
   End(std::shared_ptr<Threads> group, int64_t number)
@@ -176,7 +179,7 @@ public:
 private:
   std::shared_ptr<Threads> group;
   int64_t number;
-  size_t made = 0; ///< windows
+  size_t made = 0; ///< number of windows created
 };
 
 std::string describe(const comm::Call &call) {
@@ -189,6 +192,7 @@ std::string describe(const comm::Call &call) {
   return text;
 }
 
+/// Returns true if both ranks issued the same collective.
 bool areAlike(const comm::Call &a, const comm::Call &b) {
   return a.kind == b.kind && a.tokens == b.tokens && a.step == b.step &&
          std::ranges::equal(a.parts, b.parts,
@@ -198,7 +202,8 @@ bool areAlike(const comm::Call &a, const comm::Call &b) {
                             });
 }
 
-/// Elements [first, first + count) of a part, summed over calls.
+/// Stores to `to` the sum over all calls of elements [first, first + count) of
+/// a part.
 void sum(const std::vector<const comm::Call *> &calls, size_t part,
          int64_t first, int64_t count, std::byte *to) {
   constexpr int64_t kChunk = 4096;
@@ -219,7 +224,7 @@ void sum(const std::vector<const comm::Call *> &calls, size_t part,
   }
 }
 
-/// Gives rank `index` of the group its result of a part.
+/// Writes the result of one part for rank `index` of the group.
 Result<void> move(const std::vector<const comm::Call *> &calls, size_t index,
                   size_t part) {
   const comm::Call &mine = *calls[index];
@@ -247,7 +252,7 @@ Result<void> move(const std::vector<const comm::Call *> &calls, size_t index,
 
 Result<std::shared_ptr<RankGroup>> RankGroup::create(int64_t size,
                                                      Options options) {
-  // More threads than a process has.
+  // An upper limit of the number of threads of a process.
   constexpr int64_t kMostThreads = 4096;
   if (size < 1 || size > kMostThreads)
     return invalidArgument("expected a group of 1 to {} ranks, which are "
@@ -328,7 +333,7 @@ Meeting &Threads::meetingOf(int64_t rank, const comm::Call &call) {
   return meeting;
 }
 
-/// Whether that was the last to come.
+/// Counts an arrival. Returns true if it was the last one.
 bool Threads::comes(Meeting &meeting) {
   if (++meeting.here < int64_t(meeting.members.size()))
     return false;
@@ -338,7 +343,7 @@ bool Threads::comes(Meeting &meeting) {
   return true;
 }
 
-/// Returns when all have come.
+/// Waits until all ranks of the group have arrived.
 Result<void> Threads::meet(std::unique_lock<std::mutex> &lock, Meeting &meeting,
                            int64_t rank, const comm::Call &call) {
   const uint64_t before = meeting.held;
@@ -362,8 +367,9 @@ Result<void> Threads::meet(std::unique_lock<std::mutex> &lock, Meeting &meeting,
   return lost();
 }
 
-/// Returns when all have read. Who has met reads to the end, so nobody else is
-/// waited for, and nobody may go before: its memory is still read.
+/// Waits until all ranks have read. A rank that has met always finishes
+/// reading, so the wait needs no timeout. No rank may return earlier, because
+/// others still read its memory.
 void Threads::part(std::unique_lock<std::mutex> &lock, Meeting &meeting) {
   const uint64_t before = meeting.held;
   if (!comes(meeting))
@@ -390,7 +396,7 @@ Result<void> Threads::perform(int64_t rank, const comm::Call &call) {
   meeting.calls[index] = &call;
   TRY(meet(lock, meeting, rank, call));
 
-  // Until all meet again nobody changes the calls.
+  // No rank changes the calls until all ranks meet again.
   lock.unlock();
   Result<void> done;
   for (size_t i = 0; i < meeting.calls.size() && done; ++i)

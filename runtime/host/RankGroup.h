@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Connects ranks of the host device, each in a thread of its own. Sums are made
-// in f32 in the order of ranks and rounded once, so that the same input gives
-// the same bits whoever comes first.
+// Connects ranks of the host device, each of which runs in its own thread. Sums
+// are accumulated in f32 in rank order and rounded once, so results are bitwise
+// reproducible whatever order the ranks arrive in.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,22 +22,26 @@
 
 namespace moec::host {
 
+/// A group of ranks. Thread-safe.
 class RankGroup {
 public:
   struct Options {
-    /// A rank waits so long for the others of a collective.
+    /// Limit for a rank that waits for the others of a collective.
     std::chrono::milliseconds timeout{60000};
-    /// Called by each rank before it meets the others and behind, for tests.
+    /// Called for each rank before and after it synchronizes with others, for
+    /// tests.
     std::function<void(int64_t rank)> delay;
   };
-  /// InvalidArgument unless there is a rank.
+  /// Creates a group of `size` ranks. Returns InvalidArgument if `size` is out
+  /// of range.
   static Result<std::shared_ptr<RankGroup>> create(int64_t size,
                                                    Options options);
   virtual ~RankGroup() = default;
 
-  /// The end of a rank, which keeps the group. One run at a time uses it.
+  /// Returns the communicator of a rank, which shares ownership of the group.
+  /// One run at a time may use it.
   virtual Result<std::unique_ptr<comm::Communicator>> end(int64_t rank) = 0;
-  /// Lets every rank that waits, or comes later, fail with PeerLost.
+  /// Makes all current and later waits fail with PeerLost.
   virtual void abort(std::string reason) = 0;
 };
 

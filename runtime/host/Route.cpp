@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Chooses top_k experts for each token from its logits, or takes the ids and
-// weights that the caller gives. Scores, keys and weights are those of the
-// kernels (templates/moe/math). Keys are the logits, or with a bias the scores
-// and it: larger first, then lower index; NaN counts as -inf; sums run over
-// finite logits only; a selected expert whose score is not finite has weight 0;
-// a sum of 0 gives each the weight 0.
+// Selects top_k experts for each token from its logits, or uses the caller's
+// ids and weights. Scores, keys and weights are those of the kernels
+// (templates/moe/math). Rules:
+// - A key is the logit, or with a bias the score plus the bias. Larger keys
+// come first, then lower indices. NaN counts as -inf.
+// - Sums include only finite logits.
+// - A selected expert whose score is not finite has weight 0.
+// - If the sum of the weights is 0, each weight is 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,14 +32,15 @@ namespace routing = moe::routing;
 
 namespace {
 
-/// A score policy of the kernels by its name.
+/// A score policy of the kernels, by name.
 struct ScoreRow {
   std::string_view name;
   bool needsSum, isByRound;
   float (*score)(float logit, float maximum, float sum) = nullptr;
-  /// The score and a bias, which the selection compares.
+  /// Returns the score plus a bias, by which experts are selected.
   float (*biased)(float logit, float maximum, float sum, float bias) = nullptr;
-  float (*draw)(int token, int expert, int experts) = nullptr; ///< or null
+  /// Null unless logits are drawn.
+  float (*draw)(int token, int expert, int experts) = nullptr;
 };
 
 template <class Score> constexpr ScoreRow scoreRow(std::string_view name) {
@@ -59,11 +62,11 @@ constexpr ScoreRow kScores[] = {
 #undef MOEC_SCORE
 };
 
-/// A normalization policy of the kernels by its name.
+/// A normalization policy of the kernels, by name.
 struct NormalizeRow {
   std::string_view name;
   float (*term)(float score, float best);
-  float (*weight)(float term, float sum); ///< null: the term
+  float (*weight)(float term, float sum); ///< null: the weight is the term
 };
 
 template <class Normalize>
@@ -92,14 +95,15 @@ struct Method {
   std::string_view select;
   int64_t experts = 0, topK = 0, groups = 0, topGroups = 0;
   float scale = 1, outputScale = 1;
-  float softcap = 0;                    ///< 0: none
-  float logitScale = 1, epsilon = 0;    ///< of scores, 0: the normalization's
-  int64_t sinks = 0;                    ///< the last experts
+  float softcap = 0;                 ///< softcap of logits; 0: none
+  float logitScale = 1, epsilon = 0; ///< scale of logits; epsilon of the sum,
+                                     ///< 0: the normalization's
+  int64_t sinks = 0; ///< number of last experts that are always selected
   std::vector<float> bias, expertScale; ///< empty: none
   int64_t groupSize() const { return experts / groups; }
 };
 
-/// The largest finite value; without one the least of all.
+/// Returns the largest finite value, or the lowest float if there is none.
 float finiteMax(const std::vector<float> &values) {
   float max = -std::numeric_limits<float>::max();
   for (float value : values)
@@ -108,13 +112,13 @@ float finiteMax(const std::vector<float> &values) {
   return max;
 }
 
-/// One token's working space.
+/// Routes one token at a time, with reusable buffers.
 class TokenRouter {
 public:
   explicit TokenRouter(const Method &method)
       : method(method), keys(method.experts), order(method.experts) {}
 
-  /// `table`: the ids that are taken, or null.
+  /// `table`: the table of expert ids, or null.
   void route(std::vector<float> &logits, int64_t token, const View *table,
              int64_t row, int32_t *ids, float *weights) {
     if (method.score.draw)
@@ -144,7 +148,7 @@ private:
     sum = std::max(static_cast<float>(all), 1.0f);
   }
 
-  /// The logit as scores are of it.
+  /// Returns the logit after scaling and softcap, as scores use it.
   float adjusted(float logit) const {
     logit *= method.logitScale;
     return method.softcap > 0 ? routing::softcapped(logit, method.softcap)
@@ -159,7 +163,7 @@ private:
     return method.score.biased(adjusted(logit), maximum, sum, bias);
   }
 
-  /// The `count` best of the experts [begin, end) that are not excluded.
+  /// Finds the `count` best experts of [begin, end) that are not excluded.
   void best(int64_t begin, int64_t end, const std::vector<bool> &isOut,
             int64_t count, int32_t *ids) {
     order.clear();
@@ -183,7 +187,8 @@ private:
     }
     std::vector<bool> isOut;
     if (method.groups > 0) {
-      // A group is worth its best key, with a bias its two best.
+      // The worth of a group is its best key, or with a bias the sum of its two
+      // best.
       std::vector<uint32_t> worth(method.groups);
       for (int64_t g = 0; g < method.groups; ++g) {
         std::vector<uint32_t> own(keys.begin() + g * method.groupSize(),
@@ -218,8 +223,8 @@ private:
     }
   }
 
-  /// The weight of the k-th of a sparse mixer: its share of those that are left
-  /// and near it.
+  /// Returns the weight of the k-th expert of a sparse mixer: its share among
+  /// the remaining experts whose logits are near its own.
   float share(const std::vector<float> &logits, const int32_t *ids, int64_t k) {
     const float best = logits[ids[k]];
     if (!routing::isFinite(best))
@@ -270,7 +275,7 @@ private:
   std::vector<int32_t> order;
 };
 
-/// The row that `word` of the stage names.
+/// Returns the row whose name is the value of the stage's attribute `word`.
 template <typename Row, size_t N>
 Result<Row> methodRowOf(KernelRun &run, const char *word,
                         const Row (&rows)[N]) {
@@ -345,7 +350,7 @@ Result<Method> readMethod(KernelRun &run) {
   return method;
 }
 
-/// The weights that a chosen expert means, and the shared experts besides.
+/// Maps a selected expert to its weights, and provides the shared experts.
 struct Placement {
   View replicas, replicaCount, map, gate;
   int64_t experts = 0, physical = 0, shared = 0, zero = 0, localBegin = 0;
@@ -382,7 +387,8 @@ struct Placement {
     return made;
   }
 
-  /// choice: token * top_k + k.
+  /// Returns the place of an expert's weights. `choice`: token * top_k + k,
+  /// which selects a replica.
   int32_t placeOf(int32_t expert, int64_t choice) const {
     int64_t place = expert;
     if (place < 0 || place >= experts)
@@ -421,7 +427,7 @@ Result<void> stages::route(KernelRun &run) {
   View valid = TRY(run.operand("valid_tokens", 1, 1));
   Placement placement = TRY(Placement::read(run, method.experts, tokens));
   const int64_t pairs = method.topK + placement.shared;
-  // Token ids, and the rows of the table that they name.
+  // Token ids, and the table of experts that they index.
   View tokenIds, table;
   if (method.select == "table") {
     const int64_t known = run.integer("table_rows");
@@ -456,7 +462,7 @@ Result<void> stages::route(KernelRun &run) {
       } else {
         for (int64_t k = 0; k < method.topK; ++k) {
           int64_t id = givenIds.integer(token, k);
-          // Whatever 32 bits cannot hold names no expert.
+          // An id beyond 32 bits is not the id of an expert.
           selected[k] =
               id == static_cast<int32_t>(id) ? static_cast<int32_t>(id) : -1;
         }

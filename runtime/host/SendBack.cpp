@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Row r * own + t goes to the window of rank r, if this rank is an owner of the
-// token: behind the rows of the owners before it.
+// Row r * own + t is sent to the window of rank r if this rank is an owner of
+// the token. It is stored after the rows of the token's owners of lower rank.
 //
 //===----------------------------------------------------------------------===//
 

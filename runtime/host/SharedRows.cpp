@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows of one expert that every token takes: row t is token t.
+// The rows of one shared expert that processes every token: row t is token t.
 //
 //===----------------------------------------------------------------------===//
 

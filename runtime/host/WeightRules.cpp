@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// From the words of a layer to the WeightScaling of the kernels.
+// Selects the WeightScaling of the kernels by the fields of a layer.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rules of the kernels (templates/moe/math/weight_scaling.cuh) by the words
-// of a layer, for one group of numbers at a time.
-// docs/reference/checkpoints.md lists them.
+// Applies the quantization rules of the kernels
+// (templates/moe/math/weight_scaling.cuh), selected by the fields of a layer,
+// to one group of values at a time. docs/reference/checkpoints.md lists the
+// rules. Codes are quantized values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,43 +24,50 @@
 
 namespace moec::host {
 
-/// The format of a packed weight: a descriptor of the manifest's layer.
+/// The quantized format of a packed weight, as a descriptor of the manifest's
+/// layer specifies it.
 struct WeightFormat {
-  std::string element; ///< of the codes
-  std::string scale;   ///< of the scales; "" where weights stay floats
-  int64_t groupRows = 0, groupColumns = 0; ///< -1: all
-  bool second = false;                     ///< scales have an f32 scale
+  std::string element; ///< element type of the codes
+  std::string scale;   ///< element type of the scales; "": the weights stay
+                       ///< floats
+  int64_t groupRows = 0, groupColumns = 0; ///< extents of a group; -1: all
+  bool second = false; ///< scales are multiplied by an f32 second scale
   bool zeroPoint = false;
-  /// The rounding of power-of-two scales: even, ceil or floor; "" is even for
-  /// 4-bit codes and ceil for wider ones.
+  /// Rounding of power-of-two scales: "even", "ceil" or "floor"; "" means
+  /// "even" for 4-bit codes and "ceil" for wider ones.
   std::string scaleRule;
 };
 
-/// The least and the greatest of the numbers that share a scale, and of 0.
+/// The minimum and maximum of the values that share a scale, and of 0.
 using WeightRange = moe::quant::Range;
 
+/// The quantization rules of one weight format.
 class WeightRules {
 public:
-  /// Refuses what no rule makes.
+  /// Selects the rules of `format`. Returns Refused if there are none.
   static Result<WeightRules> of(const WeightFormat &format);
 
   Storage codes() const { return storage; }
   Storage scales() const { return scaleStorage; }
 
-  /// The scale of the scales of a matrix.
+  /// Returns the second scale of a matrix, given its largest magnitude.
   float secondScale(float largest) const { return rules.second(largest); }
-  /// Stores the scale of a group. second: 1 where there is none.
+  /// Stores the scale of a group. `second`: the second scale; 1 if there is
+  /// none.
   void storeScale(WeightRange range, float second, std::byte *to) const {
     rules.storeScale(range, second, to);
   }
-  /// Whether scales may be kept so: powers of two also as f32.
+  /// Returns true if scales may be stored as type `kept`: the format's scale
+  /// type, or f32 for power-of-two scales.
   bool keeps(Storage kept) const {
     return kept == scaleStorage || keptAsFloat(kept);
   }
+  /// Returns true if `kept` is f32 and the format's scales are powers of two.
   bool keptAsFloat(Storage kept) const {
     return scaleStorage == Storage::UE8M0 && kept == Storage::F32;
   }
-  /// The divisor of numbers. A kept number is one that `keeps` allows.
+  /// Returns the divisor of the values of a group. `kept` must be a type that
+  /// keeps() accepts.
   float factor(const std::byte *scale, float second) const {
     return rules.factor(scale, second);
   }
@@ -72,7 +80,7 @@ public:
   }
 
 private:
-  /// The functions of one WeightScaling.
+  /// The functions of one moe::quant::WeightScaling.
   struct Rules {
     float (*second)(float largest) = nullptr;
     void (*storeScale)(WeightRange range, float second,

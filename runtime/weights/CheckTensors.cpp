@@ -1,13 +1,14 @@
-//===- CheckTensors.cpp - that each tensor of the layer is taken ----------===//
+//===- CheckTensors.cpp - checks that each tensor is used -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A tensor that no value takes would change the layer if it were read: scales,
-// zero points, biases. So it is an error, unless it is known to say nothing.
-// Names of all experts are looked at; bytes of this rank's experts alone.
+// A tensor that no value uses (scales, zero points, biases) would change the
+// results of the layer. It is therefore an error, unless the tensor is known to
+// be irrelevant. Names of all experts are checked, bytes of this rank's experts
+// only.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,12 +24,14 @@ using namespace moec::weights;
 
 namespace {
 
-/// The part that is loaded in one go: gates and ups, downs, or the router.
+/// Returns the part that represents all parts of the same matmul or of the
+/// router: Gate for gate and up, Down, or Routing.
 Part takerOf(Part part) {
   return part == Part::Down || part == Part::Routing ? part : Part::Gate;
 }
 
-/// Kinds that say the same of an expert's part; one of them may be there.
+/// Kinds with the same meaning. A part of an expert may have one kind of each
+/// group.
 constexpr std::initializer_list<Kind> kAlternatives[] = {
     {Kind::Weight, Kind::Packed, Kind::ColumnsPacked},
     {Kind::Scale},
@@ -39,13 +42,14 @@ constexpr std::initializer_list<Kind> kAlternatives[] = {
     {Kind::Bias},
 };
 
-/// Such scales change nothing in a layer that quantizes activations in another
-/// way, or not at all.
+/// Returns true for activation scales. They are irrelevant to a layer that
+/// quantizes activations differently or not at all.
 bool isOfActivations(const TensorRole &role) {
   return role.kind == Kind::InputScale || role.kind == Kind::InputDivisor;
 }
 
-/// Behind the last dot, without the part in front of an underscore.
+/// Returns the last word of a name, without a part such as "gate_proj_" before
+/// it.
 std::string_view valueWord(std::string_view name) {
   std::string_view word = name.substr(name.rfind('.') + 1);
   for (std::string_view part :
@@ -58,10 +62,11 @@ std::string_view valueWord(std::string_view name) {
 } // namespace
 
 //===----------------------------------------------------------------------===//
-// What is taken
+// Used tensors
 //===----------------------------------------------------------------------===//
 
-/// Pairs of takerOf() and a kind that the package's values are loaded from.
+/// Returns the pairs of takerOf() and kind that the package's values are loaded
+/// from.
 Result<std::set<std::pair<Part, Kind>>>
 WeightLoader::takenBy(const Manifest &manifest, bool quantize) const {
   std::set<std::pair<Part, Kind>> taken;
@@ -103,15 +108,16 @@ bool WeightLoader::isOfThisRank(const TensorRole &role) const {
 }
 
 //===----------------------------------------------------------------------===//
-// What says nothing
+// Irrelevant tensors
 //===----------------------------------------------------------------------===//
 
-/// Zero points of a symmetric layer: each must be the one that it has.
+/// Checks the zero points of a symmetric layer: each must be the implied one.
 Result<void> WeightLoader::checkSymmetric(const Found &found) {
   const StoredTensor *known = TRY(tensorOf(found));
   const StoredTensor &tensor = *known;
   const int64_t added = stored ? stored->zeroPoints.added : 0;
-  // Codes without a sign have their zero in the middle; i8 has it at 0.
+  // The zero point of unsigned codes (quantized values) is the middle of their
+  // range; that of i8 is 0.
   const bool areWords = tensor.type == "I32";
   const bool isSigned = tensor.type == "I8" && shape.codeBits == 8;
   const int64_t bits = areWords ? shape.codeBits : 8;
@@ -129,7 +135,7 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
   points.erase(expected);
   if (points.empty())
     return {};
-  // The other of GPTQ's formats has a middle that is one more or one less.
+  // The zero points of the two GPTQ formats differ by one.
   const bool isGptq = stored && stored->name.starts_with("gptq");
   const bool isOther = isGptq && points.size() == 1 &&
                        *points.begin() == expected + (added ? 1 : -1);
@@ -141,7 +147,8 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
       isOther ? otherFormat(found) : withZeroPoints());
 }
 
-/// For a symmetric checkpoint whose zero points are another format's.
+/// Describes what to change for a symmetric checkpoint whose zero points follow
+/// the other GPTQ format.
 std::string WeightLoader::otherFormat(const Found &found) const {
   return fmt::format(
       "the layer of checkpoint_format {} in quantization_config (stored_layout "
@@ -150,7 +157,7 @@ std::string WeightLoader::otherFormat(const Found &found) const {
       valueWord(found.name), int64_t(1) << (shape.codeBits - 1));
 }
 
-/// Names the key that gives a layer zero points.
+/// Describes the key that selects a layer with zero points.
 std::string WeightLoader::withZeroPoints() const {
   const std::string layout = stored ? stored->name : "";
   const std::string_view key = layout.starts_with("gptq") ? "sym false"
@@ -161,7 +168,8 @@ std::string WeightLoader::withZeroPoints() const {
                      key, shape.codeBits, shape.codeBits);
 }
 
-/// A scale that a calibration left unset is no scale of any realization.
+/// Checks activation scales that are left out: a scale that calibration did not
+/// set is invalid in every realization.
 Result<void> WeightLoader::checkLeftOutScale(const Found &found) const {
   const TensorRole &role = found.parsed.role;
   const StoredTensor *tensor = TRY(tensorOf(found));
@@ -195,7 +203,8 @@ Result<void> WeightLoader::checkLeftOutScale(const Found &found) const {
   return {};
 }
 
-/// Biases of a layer without biases: some quantizers write zeros.
+/// Returns true if all values are 0. Some quantizers write zero biases for a
+/// layer without biases.
 Result<bool> WeightLoader::isZero(const Found &found) {
   const StoredTensor *known = TRY(tensorOf(found));
   const StoredTensor &tensor = *known;
@@ -210,10 +219,10 @@ Result<bool> WeightLoader::isZero(const Found &found) {
 }
 
 //===----------------------------------------------------------------------===//
-// What is refused
+// Errors
 //===----------------------------------------------------------------------===//
 
-/// The scheme whose scales these are, by the codes beside them.
+/// Returns the scheme that has such scales, judged by the type of the weights.
 std::string WeightLoader::schemeOfScales(const Found &found) const {
   if (hasWord(found.name, "weight_scale_inv"))
     return "quant_config fp8_block";
@@ -240,7 +249,7 @@ std::string WeightLoader::schemeOfScales(const Found &found) const {
   return "quant_config of the checkpoint's scheme";
 }
 
-/// The value that would take a tensor of this kind.
+/// Describes the layer that would use a tensor of this kind.
 std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
   const TensorRole &role = found.parsed.role;
   const bool isOfCodes =
@@ -299,7 +308,7 @@ Error WeightLoader::untaken(std::string_view name, std::string_view what,
                  checkpoint.path(), name, what, shape.name, accepted, leftOut);
 }
 
-/// Fails unless a role that no value takes may be left out.
+/// Returns an error unless an unused tensor may be left out.
 Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
   const TensorRole &role = found.parsed.role;
   const std::string &codes = takerOf(role.part) == Part::Down
@@ -307,7 +316,7 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
                                  : shape.format1.element;
   const bool areIntegers =
       !quantize && !shape.storesFloats && (codes == "i4" || codes == "i8");
-  // checkOrder() reads them beside the codes.
+  // checkOrder() reads the index when it loads the codes.
   if (role.kind == Kind::GroupIndex && areIntegers)
     return {};
   if (role.kind == Kind::ZeroPoint && areIntegers)
@@ -328,7 +337,8 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
                  isOfActivations(role) ? valueWord(found.name) : "");
 }
 
-/// That the experts are the layer's: as many, with gates or without.
+/// Checks that the tensor fits the layer's number of experts and its
+/// activation.
 Result<void> WeightLoader::checkExpert(const Found &found) const {
   const TensorRole &role = found.parsed.role;
   const int64_t count = role.shared ? shape.shared : shape.experts;
@@ -350,7 +360,7 @@ Result<void> WeightLoader::checkExpert(const Found &found) const {
   return {};
 }
 
-/// That nothing is said twice of a part of an expert.
+/// Checks that no part of an expert has two tensors of the same meaning.
 Result<void> WeightLoader::checkOneEach() const {
   for (int64_t e = 0; e < shape.experts + shape.shared; ++e) {
     const bool shared = e >= shape.experts;
@@ -385,7 +395,7 @@ Result<void> WeightLoader::checkOneEach() const {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// Words of --ignore-tensor, and which of them named something.
+/// The words of --ignore-tensor, and which of them matched a tensor.
 class Ignored {
 public:
   explicit Ignored(const std::vector<std::string> &words)
@@ -410,7 +420,7 @@ private:
 };
 } // namespace
 
-/// Checks that each tensor of the layer is taken by a value, or left out for a
+/// Checks that each tensor of the layer is used by a value, or left out for a
 /// known reason.
 class WeightLoader::TakenCheck {
 public:
@@ -427,7 +437,7 @@ public:
   Result<void> checkRoles();
   /// Checks names that have no role in any layer.
   Result<void> checkOtherNames();
-  /// Refuses options that changed nothing.
+  /// Returns an error for options that had no effect.
   Result<void> checkOptions() const;
 
 private:
@@ -443,7 +453,7 @@ private:
   const LoadOptions &options;
   std::set<std::pair<Part, Kind>> takenKinds;
   Ignored ignored;
-  bool routes = false; ///< else the caller does, with the router's weights
+  bool routes = false; ///< false: the caller routes, with the router's weights
   const Found *first = nullptr; ///< the first tensor that is kept
   bool leavesShared = false;    ///< noSharedExperts left a tensor out
 };
@@ -564,7 +574,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
   TRY(check.checkOtherNames());
   TRY(check.checkOptions());
 
-  // Shards and the index must agree on what this rank takes.
+  // The shards and the index must agree on the tensors that this rank uses.
   for (const auto &[role, found] : tensors)
     if (isOfThisRank(role))
       if (Result<const StoredTensor *> known = checkpoint.find(found.name);

@@ -1,12 +1,12 @@
-//===- CopyMatrix.cpp - parts of matrices between layouts -----------------===//
+//===- CopyMatrix.cpp - copies parts of matrices --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows of one stride are copied whole; a matrix that changes between rows and
-// columns goes in blocks, so that lines of the cache are used up.
+// Matrices with contiguous rows are copied row by row. A transposing copy works
+// in blocks, so that each cache line is used completely.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ bool isFloat(Storage storage) {
 
 constexpr int64_t kBlock = 64;
 
-/// The element at `index` of whole bytes.
+/// Returns the address of element `index`, for elements of whole bytes.
 template <typename Byte> Byte *at(const MatrixOf<Byte> &matrix, int64_t index) {
   return matrix.data + index * (matrix.bits / 8);
 }
@@ -54,8 +54,8 @@ void copyBits(const SourceMatrix &from, const TargetMatrix &to) {
                     bytes);
 }
 
-/// Why a stored number cannot be read, or "". `number` is what it means,
-/// `made` what became of that in the value's type.
+/// Returns why a stored value cannot be loaded, or "". `number`: the value or
+/// its reciprocal; `made`: `number` after conversion to the value's type.
 std::string_view problemOfNumber(float stored, float number, float made,
                                  NumberRule rule) {
   if (rule != NumberRule::Any && !std::isfinite(stored))
@@ -69,7 +69,8 @@ std::string_view problemOfNumber(float stored, float number, float made,
     return "whose inverse is beyond the numbers of f32";
   if (std::isfinite(number) && !std::isfinite(made))
     return "which is beyond the numbers of that type";
-  // Kernels multiply codes by 2^96 times the scale (quant/slab_codes.cuh).
+  // The limit: kernels multiply codes (quantized values) by 2^96 times the
+  // scale (templates/moe/quant/slab_codes.cuh).
   if (rule == NumberRule::Scale && std::fabs(number) >= 0x1p31f)
     return "expected a scale below 2^31";
   const bool isScale =
@@ -83,7 +84,7 @@ Error holds(float number, std::string_view problem) {
   return refused("holds {}, {}", number, problem);
 }
 
-/// Copies numbers of one row, a stride apart.
+/// Converts and copies the values of one row.
 class RowCopier {
 public:
   RowCopier(const SourceMatrix &from, const TargetMatrix &to, bool inverse,
@@ -142,7 +143,7 @@ private:
     return {};
   }
 
-  /// The exponent, if there is nothing else.
+  /// Stores the exponent of a value, which must be a power of two.
   Result<void> putPower(int64_t i, std::byte *byte) {
     int exponent = 0;
     if (!(numbers[i] > 0) || std::frexp(numbers[i], &exponent) != 0.5f ||
@@ -160,7 +161,7 @@ private:
   float stored[kBlock], numbers[kBlock], made[kBlock];
 };
 
-/// i64 to i32.
+/// Copies i64 to i32; returns an error if a value does not fit.
 Result<void> copyIntegers(const SourceMatrix &from, const TargetMatrix &to) {
   for (int64_t row = 0; row < from.rows; ++row)
     for (int64_t column = 0; column < from.columns; ++column) {
@@ -188,7 +189,7 @@ Conversion weights::conversionOf(std::string_view type,
   const ElementType *row = elementTypeOfStored(type);
   if (row && row->name == element)
     return Conversion::Copy;
-  // Bytes hold what numpy and PyTorch have no type for.
+  // U8 and I8 tensors hold types that NumPy and PyTorch do not have.
   const bool isByte = type == "U8" || type == "I8";
   if (element == "f8E8M0FNU" && type == "U8")
     return Conversion::Copy;
@@ -202,8 +203,8 @@ Conversion weights::conversionOf(std::string_view type,
   const Storage to = host::storageOf(element);
   if (from == Storage::I64 && to == Storage::I32)
     return Conversion::Integers;
-  // Exponents are whole numbers of their own; other codes of 8 bits mean
-  // nothing without their scales.
+  // E8M0 values are complete values by themselves. Other 8-bit codes are
+  // meaningful only with their scales, so they are not converted.
   if ((isFloat(to) && (isFloat(from) || from == Storage::UE8M0)) ||
       (to == Storage::UE8M0 && isFloat(from)))
     return Conversion::Round;
@@ -227,7 +228,7 @@ Result<void> weights::copyMatrix(const SourceMatrix &from,
   if (conversion == Conversion::Integers)
     return copyIntegers(from, to);
   if (conversion == Conversion::Copy && !inverse) {
-    // The bits are those of the value's type, whatever the file calls them.
+    // Checks the bits as the value's type, whatever type the file names.
     SourceMatrix numbers = from;
     numbers.storage = to.storage;
     TRY(checkNumbers(numbers, inverse, rule));

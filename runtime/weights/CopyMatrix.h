@@ -1,12 +1,13 @@
-//===- CopyMatrix.h - parts of matrices between layouts ---------*- C++ -*-===//
+//===- CopyMatrix.h - copies parts of matrices ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A matrix in memory of any alignment, by rows or by columns, and copies of one
-// into another. A number changes its type only where it stays the same number.
+// A view of a matrix in memory of any alignment, row-major or column-major, and
+// copies between two such matrices. The type of a value is converted only if
+// the value can be represented in the new type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,15 +23,19 @@
 
 namespace moec::weights {
 
-/// Elements of `bits` bits; one stride is 1, or rows alone have one.
+/// A row-major or column-major matrix of elements of `bits` bits each, or every
+/// n-th row of such a matrix. Elements of fewer than 8 bits require
+/// columnStride 1.
 template <typename Byte> struct MatrixOf {
   Byte *data = nullptr;
   int64_t bits = 8;
-  host::Storage storage = host::Storage::None; ///< None: never converted
+  /// None: elements are never converted
+  host::Storage storage = host::Storage::None;
   int64_t rows = 0, columns = 0;
-  int64_t rowStride = 0, columnStride = 1; ///< in elements
+  int64_t rowStride = 0, columnStride = 1; ///< strides in elements
 
-  /// Rows begin, begin + step, ...; whole bytes begin wherever a part does.
+  /// Returns rows begin, begin + step, ... and columns [column, column +
+  /// columnCount). The part must start at a byte boundary.
   MatrixOf part(int64_t begin, int64_t count, int64_t step, int64_t column,
                 int64_t columnCount) const {
     MatrixOf made = *this;
@@ -45,37 +50,39 @@ template <typename Byte> struct MatrixOf {
 using SourceMatrix = MatrixOf<const std::byte>;
 using TargetMatrix = MatrixOf<std::byte>;
 
-/// How a stored type becomes a value's element type.
+/// The conversion from the type of a stored tensor to a value's element type.
 enum class Conversion {
-  None,     ///< it does not
-  Copy,     ///< the bits are the same
-  Round,    ///< to the nearest number of the other type, ties to even
-  Integers, ///< i64 to i32, in its range
+  None,     ///< not supported
+  Copy,     ///< the bits are copied unchanged
+  Round,    ///< rounds to nearest, ties to even
+  Integers, ///< i64 to i32, if the value fits
 };
 
-/// A condition that all numbers of a tensor meet.
+/// A condition that all values of a tensor must meet.
 enum class NumberRule {
   Any,
   Finite,
-  Scale,        ///< below 2^31; only 0 becomes 0
-  PositiveScale ///< finite and above 0; does not become 0
+  Scale,        ///< finite and below 2^31; must not round to 0 unless it is 0
+  PositiveScale ///< finite and above 0; must not round to 0
 };
 
-/// The conversion of a type as safetensors spells it to a manifest's element
-/// type; `packed`: elements may hold several codes.
+/// Returns the conversion from a type, as safetensors spells it, to a
+/// manifest's element type. `packed`: one element may hold several codes
+/// (quantized values).
 Conversion conversionOf(std::string_view type, std::string_view element,
                         bool packed);
 
-/// The storage of a type as safetensors spells it.
+/// Returns the storage type of a type as safetensors spells it, or None.
 host::Storage storageOfType(std::string_view type);
 
-/// Both have as many rows and columns. `inverse`: what is stored is one over
-/// the number. An error says which stored number does not fit, and why.
+/// Copies `from` to `to`, which must have the same rows and columns. `inverse`:
+/// the tensor stores the reciprocals of the values. An error names the stored
+/// value that does not meet `rule` or does not fit, and the reason.
 Result<void> copyMatrix(const SourceMatrix &from, const TargetMatrix &to,
                         Conversion conversion, bool inverse,
                         NumberRule rule = NumberRule::Any);
 
-/// Verifies numbers that nothing copies, of a type as safetensors spells it.
+/// Checks the values of a tensor that is not copied.
 Result<void> checkNumbers(const SourceMatrix &from, bool inverse,
                           NumberRule rule);
 

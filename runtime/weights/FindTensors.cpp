@@ -1,12 +1,13 @@
-//===- FindTensors.cpp - a part of an expert in a checkpoint --------------===//
+//===- FindTensors.cpp - finds an expert's part in a checkpoint -----------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A part is found by name, in a tensor of its own or of gates and ups together,
-// of one expert or of all; its rows and columns are told by extents.
+// A part is found by name: in its own tensor or in one of gate and up, of one
+// expert or of all experts. The shape of the tensor determines the places of
+// its rows and columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,12 +26,12 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-/// The shapes in which a tensor may have `rows` x `columns` numbers of each of
-/// `experts`; docs/reference/checkpoints.md lists them. The first one is what a
-/// message expects.
+/// The shapes that a tensor of [rows, columns] values for each of `experts` may
+/// have; docs/reference/checkpoints.md lists them. Messages report the first
+/// shape as the expected one.
 class Spellings {
 public:
-  /// experts: 0 if the tensor is of one expert.
+  /// `experts`: 0 if the tensor belongs to one expert.
   Spellings(const TensorName &name, const Wanted &wanted, int64_t experts)
       : name(name), wanted(wanted), experts(experts) {}
 
@@ -39,7 +40,8 @@ public:
     const Kind kind = name.role.kind;
     if (kind == Kind::Bias || kind == Kind::GroupIndex)
       return {whole({std::max(rows, columns)})};
-    // Bytes of a group of 32 codes are a dimension of their own.
+    // The bytes of a group of 32 codes (quantized values) have their own
+    // dimension.
     constexpr int64_t kCodes = 32;
     if (name.blocks)
       return {whole({rows, columns / kCodes, kCodes})};
@@ -52,7 +54,8 @@ public:
       made.push_back(whole({rows}));
     if (byRow && group.rows == -1 && rows == 1)
       made.push_back(whole({}));
-    // ModelOpt writes a dimension for the rows and the columns of a block.
+    // ModelOpt adds a dimension of 1 for the rows and for the columns of a
+    // block.
     if (kind == Kind::Scale && group.rows > 1 && group.columns > 1)
       made.push_back(whole({rows, 1, columns, 1}));
     return made;
@@ -87,7 +90,7 @@ std::string WeightLoader::ownerOf(bool shared, int64_t expert) {
   return fmt::format("{}expert {}", shared ? "shared " : "", expert);
 }
 
-/// Exponents are scales, never weights or biases.
+/// Returns the conversion of a tensor. E8M0 is accepted only for scales.
 Conversion WeightLoader::conversionFor(Kind kind, std::string_view type,
                                        std::string_view element) {
   if (kind != Kind::Scale && type == "F8_E8M0" && element != "f8E8M0FNU")
@@ -143,8 +146,9 @@ WeightLoader::find(const Wanted &wanted, int64_t expert, Part part) const {
   return missing(wanted, expert, part);
 }
 
-/// Whether parameters of all experts have columns before rows. Gates and ups
-/// are twice as many as what they become, so that one of both tells.
+/// Returns true if parameters of all experts have columns before rows. The
+/// shape of one weight decides; gate and up together have twice the rows of the
+/// intermediate.
 Result<bool> WeightLoader::bareAreTransposed() const {
   for (const auto &[role, found] : tensors) {
     const bool isWeight = role.kind == Kind::Weight;
@@ -165,7 +169,7 @@ Result<bool> WeightLoader::bareAreTransposed() const {
   return false;
 }
 
-/// Finds this rank's rows and columns of a part of an expert in a tensor.
+/// Finds this rank's rows and columns of an expert's part in a tensor.
 class WeightLoader::PartInTensor {
 public:
   PartInTensor(const WeightLoader &loader, const Wanted &wanted,
@@ -174,17 +178,18 @@ public:
   Result<Source> view(Part part) const;
 
 private:
-  /// How the shape of the tensor has the rows and columns that are expected.
+  /// The mapping of the expected rows and columns to the tensor's shape.
   struct Fit {
     bool fits = false;
     bool turned = false; ///< columns come before rows
-    int64_t rows = 0;    ///< of gates and ups, if the tensor has both
-    Extents expected;    ///< for a message
+    int64_t rows = 0;    ///< rows of gate and up together, if the tensor holds
+                         ///< both
+    Extents expected;    ///< the expected shape, for a message
   };
   Result<Fit> fitShape() const;
   Extents givenShape() const;
   Error badShape(const Extents &expected) const;
-  /// All rows and columns of the expert.
+  /// Returns the expert's whole matrix.
   SourceMatrix matrixOf(const Fit &fit) const;
   Result<Lines> rowsOf(const Fit &fit, Part part) const;
 
@@ -195,10 +200,12 @@ private:
   const StoredTensor &tensor;
   const int64_t expert;
   PartExtents extents;
-  int64_t begin = 0;     ///< of the intermediate, in the tensor
-  int64_t experts = 0;   ///< in the tensor's first dimension; 0: it has none
-  bool together = false; ///< the tensor holds gates and ups
-  int64_t bits = 0;      ///< of an element of the tensor
+  int64_t begin = 0; ///< start of this rank's share of the intermediate in the
+                     ///< tensor
+  int64_t experts = 0; ///< extent of the first dimension; 0: the tensor has no
+                       ///< dimension of experts
+  bool together = false; ///< the tensor holds gate and up
+  int64_t bits = 0;      ///< bits of an element of the tensor
   Conversion conversion = Conversion::None;
 };
 
@@ -210,8 +217,8 @@ WeightLoader::PartInTensor::PartInTensor(const WeightLoader &loader,
     : loader(loader), wanted(wanted), found(found), role(found.parsed.role),
       tensor(tensor), expert(expert) {
   const bool ofAll = role.expert == kAllExperts;
-  // Shared experts of one tensor stand behind each other in the intermediate,
-  // or, of a parameter with a dimension of experts, as routed ones do.
+  // Shared experts in one tensor are concatenated along the intermediate. In a
+  // parameter with a dimension of experts, they are stored like routed experts.
   const LayerShape &of = loader.shapeOf(wanted);
   const bool hasExperts = role.shared && ofAll && !wanted.ofSharedMlp &&
                           found.parsed.bare && tensor.shape.size() == 3;
@@ -229,7 +236,8 @@ WeightLoader::PartInTensor::PartInTensor(const WeightLoader &loader,
     conversion = Conversion::None;
 }
 
-/// Counts elements of the value where the tensor has bytes.
+/// Returns the tensor's shape in elements of the value, if the tensor stores
+/// bytes.
 Extents WeightLoader::PartInTensor::givenShape() const {
   Extents given = tensor.shape;
   if (conversion == Conversion::Copy && bits != wanted.bits && !given.empty())
@@ -247,7 +255,7 @@ WeightLoader::PartInTensor::fitShape() const {
   const bool mayTurn = wanted.bits >= 8 && wanted.rowsPerElement == 1 &&
                        wanted.columnsPerElement == 1;
   Fit fit;
-  // One scale may be of gates and ups together.
+  // Gate and up together may share one scale.
   for (int64_t times : {together ? 2 : 1, 1}) {
     fit.rows = extents.rows * times;
     int64_t a = fit.rows / wanted.rowsPerElement;

@@ -1,13 +1,13 @@
-//===- GroupIndex.cpp - the groups that a checkpoint's columns are in -----===//
+//===- GroupIndex.cpp - the group of each column --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Gates and ups that a checkpoint stores apart have a g_idx each; they multiply
-// the same x, and must agree. A layer without group_index takes those alone
-// that say nothing new.
+// A checkpoint that stores gate and up separately has a g_idx for each. Both
+// are multiplied by the same x, so their indices must be equal. A layer without
+// group_index accepts only an index in ascending order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 using namespace moec;
 using namespace moec::weights;
 
-/// The fault of the groups of one expert's columns, or "".
+/// Returns what is wrong with the groups of one expert's columns, or "".
 static std::string problemOf(std::span<const int32_t> index, int64_t group) {
   const auto columns = int64_t(index.size());
   const int64_t groups = (columns + group - 1) / group;
@@ -40,7 +40,7 @@ static std::string problemOf(std::span<const int32_t> index, int64_t group) {
   return {};
 }
 
-/// The groups of this rank's columns of a part of an expert.
+/// Reads the groups of this rank's columns of a part of an expert.
 Result<WeightLoader::Index>
 WeightLoader::readIndex(const Wanted &wanted, int64_t expert, Part part) const {
   Source from = TRY(find(wanted, expert, part));
@@ -95,7 +95,8 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
 Result<void> WeightLoader::checkOrder(const Wanted &codes,
                                       const ExpertRange &range) const {
   const int64_t group = (codes.first ? shape.w1 : shape.w2).columns;
-  // Without scales there are no groups; all of a row may be one.
+  // Without scales there are no groups. If group is -1, a whole row is one
+  // group.
   if (shape.groupIndex || group == 0)
     return {};
   Wanted wanted = wantedIndex(codes.value, codes.first);

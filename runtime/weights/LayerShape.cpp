@@ -1,12 +1,12 @@
-//===- LayerShape.cpp - what of a layer says where its weights lie --------===//
+//===- LayerShape.cpp - the layer as a manifest describes it --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The manifest's `layer`, which docs/reference/manifest.md describes; compilers
-// that know less left fields out.
+// Reads the manifest's `layer` object, which docs/reference/manifest.md
+// describes. Manifests of older compilers lack some fields.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,11 +27,12 @@ using nlohmann::json;
 
 namespace {
 
+/// Reads fields of the layer object and keeps the first error.
 class Reader {
 public:
   explicit Reader(const json &layer) : layer(layer) {}
 
-  /// By a path like "local_experts.begin".
+  /// Returns the field at a path such as "local_experts.begin", or null.
   const json *find(std::string_view path) const {
     const json *node = &layer;
     while (!path.empty()) {
@@ -50,7 +51,7 @@ public:
     if (error.empty())
       error = fmt::format("layer.{}: expected {}", path, what);
   }
-  /// Products of two such fit 64 bits.
+  /// The upper limit keeps the product of two such integers within 64 bits.
   int64_t integer(std::string_view path, int64_t least,
                   int64_t most = INT32_MAX) {
     const json *node = find(path);
@@ -156,7 +157,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.intermediate = reader.integer("intermediate_size", 1);
   made.columnBegin = reader.integerOr("intermediate_begin", 0);
   made.columns = reader.integer("intermediate_size_per_partition", 1);
-  // Absent where shared experts are behind the others in the weights.
+  // Absent if shared experts follow the routed experts in the same weights.
   if (reader.find("shared_intermediate_size")) {
     made.sharedIntermediate = reader.integer("shared_intermediate_size", 1);
     made.sharedBegin = reader.integerOr("shared_intermediate_begin", 0);
@@ -206,7 +207,7 @@ Result<LayerShape> LayerShape::read(const json &layer) {
                    made.name);
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
-  // A checkpoint's rows take turns one by one.
+  // In a checkpoint, gate and up rows alternate row by row or not at all.
   constexpr int64_t kMostRun = 1;
   if (made.order.run > kMostRun)
     return refused("layer '{}' has gate and up rows in runs (gate_up_order "

@@ -1,13 +1,14 @@
-//===- LoadWeights.cpp - a layer's weights out of a checkpoint ------------===//
+//===- LoadWeights.cpp - loads weights from a checkpoint ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Each value is made of pieces: an expert's gates, ups, or rows of the second
-// weight. A piece is found by name, in a tensor of its own or of gates and ups
-// together, of one expert or of all; then all are copied at once.
+// Each value consists of pieces: the gate rows, the up rows, or the w2 rows of
+// one expert. Each piece is found by name: in its own tensor or in one of gate
+// and up, of one expert or of all experts. Then all pieces are copied in
+// parallel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,8 +39,8 @@ struct WeightLoader::Piece {
 // The layer
 //===----------------------------------------------------------------------===//
 
-/// "layer 3", "a layer from 0 to 60", "one of the layers 1, 3, 5, ..."; of
-/// layers with experts.
+/// Describes the layers that have experts: "layer 3", "a layer from 0 to 60",
+/// or "one of the layers 1, 3, 5, ...".
 static std::string layersText(const std::set<int64_t> &layers) {
   constexpr size_t kMost = 16;
   const int64_t first = *layers.begin(), last = *layers.rbegin();
@@ -111,7 +112,8 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
                                           const LoadOptions &options) {
   WeightPlan plan = TRY(WeightPlan::create(manifest));
   WeightLoader made(std::move(plan), checkpoint, options.names);
-  // Most of the layer's tensors are none of a part's, so none can be missed.
+  // A package of a part uses few of the layer's tensors, so unused tensors
+  // cannot be treated as errors.
   if (const auto part = manifest.layer->find("part");
       part != manifest.layer->end() && part->is_string())
     return refused("package '{}' is part '{}' of a layer, and a checkpoint is "
@@ -142,7 +144,7 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
                                        const ExpertRange &range) const {
   const std::vector<Part> parts = partsOf(wanted.first);
   std::vector<Piece> pieces;
-  int64_t done = 0; // elements
+  int64_t done = 0; // elements copied so far
   for (int64_t i = range.first; i < range.first + range.count; ++i) {
     const int64_t expert = expertAt(wanted, i);
     int64_t elements = 0;
@@ -174,7 +176,8 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
                            wanted.value, to.size(), done * wanted.bits / 8);
   std::mutex mutex;
   std::optional<Error> failed;
-  int64_t failedAt = 0; // the first piece, whatever thread is the fastest
+  int64_t failedAt = 0; // index of the first failed piece, so that the error
+                        // does not depend on thread timing
   Progress progress("parts of experts read", int64_t(pieces.size()));
   host::parallelFor(usableThreads(), int64_t(pieces.size()), 1,
                     [&](int64_t begin, int64_t end) {
@@ -205,11 +208,11 @@ Error WeightLoader::badNumbers(const Source &from, const Error &error,
                wanted.value, wanted.element);
 }
 
-/// One number for each expert of the whole layer: the larger of gate's and
-/// up's, which are multiplied with the same rows.
+/// Loads one scale for each expert of the whole layer. It is the larger of the
+/// scales of gate and up, which multiply the same rows.
 Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
                                            std::span<std::byte> to) const {
-  // Shared experts with weights of their own have scales of their own.
+  // Shared experts with their own weights have their own scales.
   const int64_t rows = shape.hasSharedMlp() ? 0 : shape.shared;
   const int64_t begin = wanted.ofSharedMlp ? shape.experts : 0;
   const int64_t experts = wanted.ofSharedMlp ? 1 : shape.experts + rows;
@@ -238,7 +241,7 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
   return {};
 }
 
-/// Loads what belongs to the layer, not to an expert.
+/// Loads a tensor of the layer itself rather than of its experts.
 Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                        std::span<std::byte> to) const {
   const auto it = tensors.find({false, kAllExperts, Part::Routing, kind});
@@ -260,11 +263,11 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
     int64_t size = TRY(extent.evaluate(Symbols()));
     extents.push_back(size);
   }
-  // Some routers keep a bias for each of one group of experts.
+  // Some routers store a bias for each expert of a single group, [1, experts].
   std::vector<int64_t> given = tensor->shape;
   if (kind == Kind::RoutingBias && given.size() == 2 && given.front() == 1)
     given.erase(given.begin());
-  // No bias of a sink counts, and no checkpoint has one.
+  // The bias of a sink is not used, and no checkpoint stores one.
   std::vector<int64_t> expected = extents;
   if (kind == Kind::RoutingBias)
     expected.front() -= shape.sinks;

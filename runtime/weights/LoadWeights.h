@@ -1,4 +1,4 @@
-//===- LoadWeights.h - a layer's weights out of a checkpoint ----*- C++ -*-===//
+//===- LoadWeights.h - loads weights from a checkpoint ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Fills the stored weights that a manifest names with this rank's part of one
-// layer of a checkpoint: its experts, its columns of the intermediate, gates
-// and ups in the layer's order. A float of another type is rounded once to the
-// nearest number of the value's type.
+// layer of a checkpoint: its experts, its columns of the intermediate, and gate
+// and up rows in the layer's order. A float of another type is rounded once to
+// the value's type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,74 +25,82 @@
 
 namespace moec::weights {
 
-/// The layers of a checkpoint that have experts, by their names alone: a JSON
-/// array. docs/reference/checkpoints.md explains it.
+/// Returns a JSON array of the checkpoint's layers that have experts, which it
+/// finds by tensor names only. docs/reference/checkpoints.md describes the
+/// array.
 std::string layersJson(const Checkpoint &checkpoint);
 
-/// How the caller spells options, for messages.
+/// The caller's spelling of options, for messages.
 struct OptionNames {
   std::string_view quantize = "--quantize";
   std::string_view noSharedExperts = "--no-shared-experts";
-  std::string_view ignored = "--ignore-tensor="; ///< the word follows
+  /// Followed by a word of tensor names.
+  std::string_view ignored = "--ignore-tensor=";
 };
 
+/// Options of WeightLoader::create().
 struct LoadOptions {
-  int64_t layer = -1; ///< the model's; -1: the first that has experts
-  /// The checkpoint's weights are floats, which become what the layer has.
+  int64_t layer = -1; ///< layer number in the model; -1: the first layer with
+                      ///< experts
+  /// Quantizes the checkpoint's float weights to the layer's scheme.
   bool quantize = false;
-  /// The caller computes the checkpoint's shared experts.
+  /// Leaves out the shared experts, because the caller computes them.
   bool noSharedExperts = false;
-  /// Refuses noSharedExperts if it leaves no tensor out. A library's caller may
-  /// give it for each layer of a model.
+  /// Makes noSharedExperts an error if it leaves no tensor out. A library does
+  /// not set this, because its caller may pass noSharedExperts for every layer
+  /// of a model.
   bool needsSharedExperts = false;
-  /// Tensors that have one of these words, and that no value takes, are left
-  /// out. Each word must name one.
+  /// Leaves out tensors that have one of these words in their names and that no
+  /// value uses. Each word must match a tensor.
   std::vector<std::string> ignored;
   OptionNames names = {};
 };
 
-/// Local experts [first, first + count) of a value; -1: all behind the first.
+/// Local experts [first, first + count) of a value; count -1: all from `first`
+/// on.
 struct ExpertRange {
   int64_t first = 0, count = -1;
 };
 
-/// Any number of threads may load at once.
+/// Loads the stored weights of one layer on one rank. load() is thread-safe.
 class WeightLoader : private WeightPlan {
 public:
-  /// Refuses a checkpoint of which a tensor of the layer's experts, shared
-  /// experts or router is neither taken by a value nor known to be irrelevant.
+  /// Finds the layer in the checkpoint. Returns Refused if a tensor of its
+  /// experts, shared experts or router is neither used by a value nor known to
+  /// be irrelevant.
   static Result<WeightLoader> create(Checkpoint &checkpoint,
                                      const Manifest &manifest,
                                      const LoadOptions &options = {});
 
   int64_t layer() const { return number; }
 
-  /// Which local experts a range means. InvalidArgument where the layer has
-  /// fewer, or where only a part of a value that is not split is asked for.
+  /// Resolves `range` for `value`. Returns InvalidArgument if the layer has
+  /// fewer experts, or if `range` is a proper part and the value has no part
+  /// per expert.
   Result<ExpertRange> rangeOf(const Value &value,
                               const ExpertRange &range) const;
 
-  /// Fills all bytes of a stored weight, or of some experts of it. Errors name
-  /// the tensor, what was expected and what came.
+  /// Fills all bytes of a stored weight, or those of the experts of `range`. An
+  /// error names the tensor, the expected and the actual contents.
   Result<void> load(const Value &value, std::span<std::byte> to,
                     const ExpertRange &range = {}) const;
 
 private:
-  /// A tensor of the layer.
+  /// A tensor of the checkpoint with its parsed name.
   struct Found {
     std::string name;
     TensorName parsed;
   };
-  /// A copy: from where, and to where.
+  /// One copy: its source and its destination.
   struct Piece;
-  /// An expert's rows and columns in a tensor.
+  /// This rank's rows and columns of an expert in a tensor.
   struct Source {
     SourceMatrix matrix;
     Conversion conversion = Conversion::Copy;
     bool inverse = false;
     NumberRule rule = NumberRule::Any;
     std::string tensor;
-    std::string owner; ///< "expert 3"
+    std::string owner; ///< the owner's name for messages, such as "expert 3"
   };
 
   WeightLoader(WeightPlan plan, Checkpoint &checkpoint,
@@ -100,13 +108,13 @@ private:
       : WeightPlan(std::move(plan)), checkpoint(checkpoint), names(names) {}
 
   Result<void> findLayer(int64_t layer, bool hasRoutingBias);
-  /// CheckTensors.cpp.
+  /// Functions of runtime/weights/CheckTensors.cpp.
   class TakenCheck;
   Result<void> checkTaken(const Manifest &manifest, const LoadOptions &options);
   Result<std::set<std::pair<Part, Kind>>> takenBy(const Manifest &manifest,
                                                   bool quantize) const;
-  /// Whether the realization leaves out the scales of activations that the
-  /// matmul of these parts would have.
+  /// Returns true if the realization leaves out the activation scales of the
+  /// matmul that uses these parts.
   bool leavesScaleOf(Part taker) const;
   bool isOfThisRank(const TensorRole &role) const;
   Result<void> checkSymmetric(const Found &found);
@@ -125,20 +133,21 @@ private:
             std::vector<int64_t> extents, std::vector<std::byte> bytes);
   static Conversion conversionFor(Kind kind, std::string_view type,
                                   std::string_view element);
-  /// The condition of a tensor's numbers, and their owner in messages.
+  /// Returns the condition for a tensor's values.
   NumberRule ruleFor(const Wanted &wanted, const Found &found) const;
   static std::string ownerOf(bool shared, int64_t expert);
   Error badNumbers(const Source &from, const Error &error,
                    const Wanted &wanted) const;
-  /// Verifies scales of activations that no value takes.
+  /// Checks activation scales that no value uses.
   Result<void> checkLeftOutScale(const Found &found) const;
-  /// A tensor of the checkpoint, or one made of it.
+  /// Returns a tensor of the checkpoint, or a tensor that was quantized from
+  /// it.
   Result<const StoredTensor *> tensorOf(const Found &found) const;
   Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to,
                            const ExpertRange &range) const;
   Result<void> loadInputScales(const Wanted &wanted,
                                std::span<std::byte> to) const;
-  /// The groups of columns of a part of an expert.
+  /// The group of each column of a part of an expert.
   struct Index {
     std::vector<int32_t> groups;
     std::string tensor;
@@ -147,14 +156,15 @@ private:
                           Part part) const;
   Result<void> loadGroupIndex(const Value &value, std::span<std::byte> to,
                               const ExpertRange &range) const;
-  /// That columns of codes are in the order that the layer says.
+  /// Checks that the columns of codes (quantized values) are in the order that
+  /// the layer specifies.
   Result<void> checkOrder(const Wanted &codes, const ExpertRange &range) const;
   Result<void> loadRouting(const Value &value, Kind kind,
                            std::span<std::byte> to) const;
   const Found *look(const Wanted &wanted, bool shared, int64_t expert,
                     Part part) const;
   Result<Source> find(const Wanted &wanted, int64_t expert, Part part) const;
-  /// FindTensors.cpp.
+  /// Functions of runtime/weights/FindTensors.cpp.
   class PartInTensor;
   Result<Source> view(const Wanted &wanted, const Found &found, int64_t expert,
                       Part part) const;
@@ -172,7 +182,7 @@ private:
   std::map<std::string, Made> quantized;
 };
 
-/// "[2, 3]".
+/// Formats extents as "[2, 3]".
 std::string shapeText(const std::vector<int64_t> &extents);
 
 } // namespace moec::weights

@@ -1,4 +1,4 @@
-//===- NumberRules.cpp - the numbers that a stored weight may hold --------===//
+//===- NumberRules.cpp - conditions on stored values ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -27,7 +27,7 @@ NumberRule weights::ruleOf(Kind kind, const LayerShape::Group &group,
                            bool areFloats) {
   switch (kind) {
   case Kind::Scale:
-    // The whole matrix shares this scale.
+    // A scale of the whole matrix must be positive.
     return group.rows == -1 && group.columns == -1 ? NumberRule::PositiveScale
                                                    : NumberRule::Scale;
   case Kind::SecondScale:
@@ -41,14 +41,15 @@ NumberRule weights::ruleOf(Kind kind, const LayerShape::Group &group,
   case Kind::PostExpertNorm:
     return NumberRule::Finite;
   case Kind::Weight:
-    // Codes may have no NaN.
+    // The type of codes (quantized values) may have no encoding of NaN, so
+    // floats that will be quantized must be finite.
     return areFloats ? NumberRule::Finite : NumberRule::Any;
   default:
     return NumberRule::Any;
   }
 }
 
-/// Returns the member of nested objects, or null.
+/// Returns the member of nested objects at `path`, or null.
 static const json *memberAt(const json &object,
                             std::initializer_list<const char *> path) {
   const json *node = &object;
@@ -90,14 +91,16 @@ NumberRule weights::ruleOf(const json &layer, std::string_view value) {
 
 namespace {
 
-/// An expert's scales or biases as a layer with padding or atoms stores them.
+/// One expert's scales or biases in a layer with padding or with scales in
+/// atoms.
 struct PaddedMatrix {
-  /// Rows of each part (gate and up) and columns, as stored and without padding
+  /// Number of parts (gate and up); rows of each part and columns, each as
+  /// stored and without padding.
   int64_t parts = 1, storedRows = 1, rows = 1, storedColumns = 1, columns = 1;
-  int64_t run = 0; ///< rows after which parts take turns
+  int64_t run = 0; ///< rows after which parts alternate
   bool rowsLast = false, atoms = false;
 
-  /// The stored row of a part's row.
+  /// Returns the stored row of row `row` of part `part`.
   int64_t placeOf(int64_t part, int64_t row) const {
     return (row / run * parts + part) * run + row % run;
   }
@@ -153,8 +156,8 @@ Result<void> PaddedMatrix::check(SourceMatrix numbers, NumberRule rule) const {
   return {};
 }
 
-/// Returns the matrix of a value of padded rows or scales in atoms, nullopt for
-/// a value without padding.
+/// Returns the matrix of a value with padded rows or scales in atoms, or
+/// nullopt for a value without padding.
 static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
                                                 std::string_view value) {
   const auto integer = [&](const char *key) -> int64_t {
@@ -186,7 +189,7 @@ static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
   const int64_t storedInner =
       std::max(inner, integer("stored_intermediate_size_per_partition"));
   const char *operand = isFirst ? "w1" : "w2";
-  std::pair<int64_t, int64_t> group(1, -1); // of a bias
+  std::pair<int64_t, int64_t> group(1, -1); // the group of a bias
   if (isSecond) {
     group.first = isSet({"quant", operand, "second_per_row"}) ? 1 : -1;
   } else if (isScale) {
@@ -198,7 +201,7 @@ static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
     group = {extent(0), extent(1)};
   }
   if (group.first == 0 || group.second == 0)
-    return PaddedMatrix{.rows = INT64_MAX}; // no shape has it
+    return PaddedMatrix{.rows = INT64_MAX}; // no value has this shape
   made.parts = isFirst && isSet({"activation", "gated"}) ? 2 : 1;
   made.rows = groupsIn(isFirst ? inner : hidden, group.first);
   made.storedRows = groupsIn(isFirst ? storedInner : storedHidden, group.first);

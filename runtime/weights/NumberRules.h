@@ -1,12 +1,12 @@
-//===- NumberRules.h - numbers that stored weights may hold -----*- C++ -*-===//
+//===- NumberRules.h - conditions on stored values --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The conditions of docs/reference/checkpoints.md, for checkpoints and for
-// arrays that a caller gives.
+// The conditions that docs/reference/checkpoints.md lists, for checkpoints and
+// for arrays that a caller passes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,17 @@
 
 namespace moec::weights {
 
-/// Returns the condition of the numbers of a kind. `group` is what shares a
-/// scale; `areFloats` says that packing quantizes the weights.
+/// Returns the condition for values of `kind`. `group`: the group that shares a
+/// scale; `areFloats`: packing quantizes the weights.
 NumberRule ruleOf(Kind kind, const LayerShape::Group &group, bool areFloats);
 
-/// Returns the condition for the numbers of a stored weight of a package, also
-/// for layers that no checkpoint format describes.
+/// Returns the condition for the values of a package's stored weight. It also
+/// supports layers that no checkpoint format describes.
 NumberRule ruleOf(const nlohmann::json &layer, std::string_view value);
 
-/// Verifies that the numbers of some experts of a stored weight meet a
-/// condition. Padding may hold any number. `extents` are those of one expert,
-/// whose elements are contiguous; experts begin `stride` elements apart.
+/// Checks that the values of experts [first, first + experts) of a stored
+/// weight meet `rule`. Padding is not checked. `extents` are those of one
+/// expert, whose elements are contiguous; experts are `stride` elements apart.
 Result<void> checkStored(const nlohmann::json &layer, const Value &value,
                          std::string_view elementType, NumberRule rule,
                          const std::byte *data, int64_t first, int64_t experts,

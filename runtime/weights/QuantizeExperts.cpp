@@ -1,13 +1,14 @@
-//===- QuantizeExperts.cpp - float checkpoints of quantized layers --------===//
+//===- QuantizeExperts.cpp - quantizes float checkpoints ------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Each part of each expert is quantized whole, before this rank takes its share
-// of it, so that all ranks have the codes that a rank alone would have. What is
-// made stands beside the checkpoint's tensors and is loaded as they are.
+// Each part of each expert is quantized as a whole before this rank takes its
+// share, so the codes (quantized values) do not depend on the number of ranks.
+// The results are kept beside the checkpoint's tensors and are loaded like
+// them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,8 @@ using namespace moec::weights;
 
 namespace {
 
-/// A type as safetensors spells it, of an element type with whole bytes; U8 of
-/// smaller ones.
+/// Returns the safetensors type of an element type of whole bytes, or U8 for a
+/// smaller type.
 std::string_view typeOf(std::string_view element) {
   const ElementType *row = findElementType(element);
   return row && row->bits >= 8 ? row->stored : "U8";
@@ -53,7 +54,8 @@ std::vector<float> floatsOf(const SourceMatrix &matrix) {
   return made;
 }
 
-/// Codes may have no NaN.
+/// Checks that all values are finite: the code type may have no encoding of
+/// NaN.
 Result<void> allFinite(std::span<const float> data) {
   for (float number : data)
     if (!std::isfinite(number))
@@ -98,7 +100,7 @@ Result<void> WeightLoader::quantizeExperts() {
     Result<QuantizedMatrix> made = QuantizedMatrix();
   };
   std::vector<Work> list;
-  // Whole matrices, whatever this rank's share is.
+  // Quantizes whole matrices, whatever this rank's share is.
   const LayerShape share = shape, shareOfMlp = mlp;
   for (LayerShape *whole : {&shape, &mlp}) {
     whole->columnBegin = 0;

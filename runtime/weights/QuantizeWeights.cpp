@@ -1,11 +1,11 @@
-//===- QuantizeWeights.cpp - codes and scales of a float matrix -----------===//
+//===- QuantizeWeights.cpp - quantizes a float matrix ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Group by group; what becomes of one is runtime/host/WeightRules.h's.
+// Works group by group, with the rules of "runtime/host/WeightRules.h".
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@ using host::WeightRules;
 
 namespace {
 
-/// Fills codes and scales, group by group.
+/// Computes codes (quantized values) and scales, group by group.
 class Quantizer {
 public:
   Quantizer(std::span<const float> data, int64_t rows, int64_t columns,

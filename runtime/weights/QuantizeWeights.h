@@ -1,11 +1,11 @@
-//===- QuantizeWeights.h - codes and scales of a float matrix ---*- C++ -*-===//
+//===- QuantizeWeights.h - quantizes a float matrix -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One matrix of one expert, quantized as a descriptor of the layer says.
+// Quantizes one matrix of one expert as a descriptor of the layer specifies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,6 +24,8 @@ namespace moec::weights {
 
 using host::WeightFormat;
 
+/// The codes (quantized values), scales and zero points of a matrix. `second`:
+/// the scale of the scales.
 struct QuantizedMatrix {
   int64_t scaleRows = 0, scaleColumns = 0;
   std::vector<std::byte> codes, scales;
@@ -31,8 +33,8 @@ struct QuantizedMatrix {
   float second = 1;
 };
 
-/// `data` has rows behind each other. Refuses element types and extents that
-/// it cannot store.
+/// Quantizes `data`, [rows, columns] in row-major order. Returns an error for
+/// an element type without rules or columns that do not fill whole bytes.
 Result<QuantizedMatrix> quantizeMatrix(std::span<const float> data,
                                        int64_t rows, int64_t columns,
                                        const WeightFormat &format);

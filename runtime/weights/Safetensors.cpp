@@ -1,12 +1,12 @@
-//===- Safetensors.cpp - reading files of tensors -------------------------===//
+//===- Safetensors.cpp - reads safetensors files --------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// No size that a header gives is multiplied without a check, and no offset is
-// used before it is known to lie in the file.
+// Sizes from a header are multiplied with overflow checks. Offsets are checked
+// to be within the file before they are used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
-/// As the format's own library has it.
+/// The limit of the format's own library.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kLengthBytes = 8;
 
@@ -46,13 +46,13 @@ struct Type {
   int64_t bits;
 };
 
-/// Types that are no element type of ours.
+/// Types of the format that are not moec element types.
 constexpr Type kOtherTypes[] = {
     {"F64", 64}, {"U64", 64}, {"U32", 32}, {"U16", 16},
     {"U8", 8},   {"BOOL", 8}, {"C64", 64},
 };
 
-/// Reads one header.
+/// Reads the header of one file.
 class HeaderReader {
 public:
   HeaderReader(std::span<const std::byte> file, std::string_view name)
@@ -140,7 +140,7 @@ Result<StoredTensor> HeaderReader::tensor(const std::string &key,
   return made;
 }
 
-/// Each byte belongs to one tensor.
+/// Checks that each byte after the header belongs to exactly one tensor.
 Result<void> HeaderReader::checkCoverage() const {
   std::vector<Extent> sorted = extents;
   std::ranges::sort(sorted, [](const Extent &a, const Extent &b) {
@@ -184,7 +184,7 @@ Result<StoredTensors> HeaderReader::read() {
       {kMaxHeaderBytes}));
   StoredTensors made;
   for (const auto &[key, entry] : header.items()) {
-    if (key == "__metadata__") // texts for people
+    if (key == "__metadata__") // human-readable text
       continue;
     StoredTensor one = TRY(tensor(key, entry));
     made.emplace(key, std::move(one));
@@ -220,7 +220,7 @@ SafetensorsFile::open(const std::string &path) {
   if (::fstat(file.get(), &info) != 0)
     return fileError("cannot read", path);
   const auto bytes = static_cast<size_t>(info.st_size);
-  // Nothing is mapped of an empty file; the parser says what is missing.
+  // An empty file cannot be mapped; the parser reports the missing header.
   void *address = bytes == 0 ? nullptr
                              : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE,
                                       file.get(), 0);
@@ -292,7 +292,8 @@ Result<Checkpoint> Checkpoint::open(const std::string &path) {
   std::vector<std::string> shards, indices;
   for (const std::string &file : list) {
     if (file.find('/') != std::string::npos)
-      continue; // an original's copy below, or something else
+      continue; // the folder may hold a copy of the original checkpoint in a
+                // subfolder
     if (file.ends_with(kIndexSuffix))
       indices.push_back(file);
     else if (file.ends_with(kSuffix))

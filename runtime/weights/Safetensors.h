@@ -1,15 +1,16 @@
-//===- Safetensors.h - reading files of tensors -----------------*- C++ -*-===//
+//===- Safetensors.h - reads safetensors files ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The safetensors format: eight bytes with the length of a JSON header, the
-// header, then the tensors' bytes. Files are mapped, and everything that a
-// header says is checked before a byte is used: it may be anybody's. A
-// checkpoint is one file, or a folder of them, with the index that Hugging Face
-// writes or without one; files are opened when a tensor of theirs is asked for.
+// A safetensors file holds eight bytes with the length of a JSON header, the
+// header, and the bytes of the tensors. Files are memory-mapped. Every field of
+// a header is checked before a byte is used, because the file may come from an
+// untrusted source. A checkpoint is one file, or a folder of files with or
+// without the index that Hugging Face writes. A file is opened when one of its
+// tensors is requested.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,26 +32,26 @@
 
 namespace moec::weights {
 
-/// A tensor as the header describes it; `bytes` are the file's.
+/// A tensor as the header describes it. `bytes` points into the mapped file.
 struct StoredTensor {
-  std::string type; ///< as the format spells it: "BF16", "F8_E4M3", "U8"
+  std::string type; ///< the format's spelling: "BF16", "F8_E4M3", "U8"
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
-  /// "BF16 [4, 96, 64]", for messages.
+  /// Formats type and shape for messages, such as "BF16 [4, 96, 64]".
   std::string describe() const;
 };
 
-/// Bits of an element of a type as the format spells it; 0 for an unknown one.
+/// Returns the bits of an element of `type`, or 0 for an unknown type.
 int64_t bitsOf(std::string_view type);
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-/// The tensors of a whole file in memory. An error says where in the header
-/// what was expected; `name` is the file's, for messages.
+/// Parses the tensors of a whole file in memory. `name` is the file's name for
+/// messages. An error describes the field of the header and what was expected.
 Result<StoredTensors> parseSafetensors(std::span<const std::byte> file,
                                        std::string_view name);
 
-/// One mapped file.
+/// One memory-mapped file.
 class SafetensorsFile {
 public:
   static Result<std::unique_ptr<SafetensorsFile>> open(const std::string &path);
@@ -68,23 +69,23 @@ private:
   StoredTensors stored;
 };
 
-/// All tensors of a model by name. Any number of threads may ask at once.
+/// All tensors of a model by name. find() is thread-safe.
 class Checkpoint {
 public:
-  /// A file NAME.safetensors, or a folder with an index of shards or with such
-  /// files alone.
+  /// Opens a file NAME.safetensors, or a folder that has an index of shards or
+  /// only such files.
   static Result<Checkpoint> open(const std::string &path);
 
   const std::string &path() const { return root; }
-  /// Names of all tensors with the file that holds each.
+  /// Returns the names of all tensors, each with the path of its file.
   const std::map<std::string, std::string, std::less<>> &names() const {
     return files;
   }
-  /// Checks that each tensor whose name `isAsked` wants is known by that name
-  /// in the open files, and in that file.
+  /// Checks that each tensor of the open files whose name satisfies `isAsked`
+  /// is known by that name and belongs to that file.
   Result<void>
   checkNames(const std::function<bool(std::string_view)> &isAsked) const;
-  /// Opens the tensor's file if it is not open yet.
+  /// Returns the tensor `name`, and opens its file if necessary.
   Result<const StoredTensor *> find(std::string_view name);
 
 private:

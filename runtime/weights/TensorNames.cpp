@@ -1,12 +1,12 @@
-//===- TensorNames.cpp - what checkpoints call their tensors --------------===//
+//===- TensorNames.cpp - names of checkpoint tensors ----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// "model.layers.3.mlp.experts.7.gate_proj.weight_scale" is layers, its number,
-// where experts stand, the expert, a part and a kind.
+// "model.layers.3.mlp.experts.7.gate_proj.weight_scale" consists of `layers`,
+// the layer number, the module of the experts, the expert, a part and a kind.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,8 @@ using Words = std::span<const std::string_view>;
 struct PartWord {
   std::string_view word;
   Part part;
-  /// Aria's modules of all experts, whose weights have columns before rows.
+  /// For modules of all experts in Aria, whose weights have columns before
+  /// rows.
   bool columnsFirst = false;
 };
 
@@ -76,12 +77,13 @@ constexpr KindWord kKinds[] = {
     {"bias", Kind::Bias},
 };
 
-/// Names of the layer's own tensors. The two words before must match.
+/// Names of tensors of the layer itself. If `before` is not empty, the two
+/// preceding words must be `block` and `before`.
 struct LayerWord {
   std::string_view word, before;
   Kind kind;
   std::string_view block = {};
-  /// The linear layer of the router may have a bias of this name.
+  /// The router's linear layer may have a bias of this name.
   bool mayBeOfRouter = false;
   bool oneOfAll = false;
 };
@@ -98,8 +100,8 @@ constexpr LayerWord kLayerWords[] = {
     {"tid2eid", "", Kind::HashTable},
 };
 
-/// The tensors of a router's linear layer. Its product, the logits, is an
-/// input.
+/// The tensors of the router's linear layer. They are irrelevant, because its
+/// results, the logits, are an input.
 constexpr std::string_view kOfRouter[] = {"weight",
                                           "bias",
                                           "weight_scale",
@@ -117,35 +119,36 @@ constexpr std::string_view kOfRouter[] = {"weight",
                                           "g_idx",
                                           "weight_g_idx",
                                           "scale"};
-/// A tensor of an expert that says nothing that a layer does not say.
+/// A tensor of an expert that adds no information to the layer's description.
 struct IrrelevantWord {
   std::string_view word, reason;
 };
 constexpr IrrelevantWord kOfExperts[] = {
-    // compressed-tensors, beside weight_packed.
+    // From compressed-tensors, stored beside weight_packed.
     {"weight_shape", "extents are those of the layer"},
 };
-/// Modules that hold an MoE block; `gate` in them is the router.
+/// Modules that contain an MoE block. A module `gate` in one of them is the
+/// router.
 constexpr std::string_view kBlocks[] = {"mlp",   "ffn", "feed_forward",
                                         "mixer", "moe", "block_sparse_moe"};
 constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
                                              "shared_experts_gate"};
 
-/// Several layers share a bank of experts. The bank has the number of the
-/// first.
+/// Words before a layer number. A bank of experts that several layers share has
+/// the number of the first layer.
 constexpr std::string_view kLayers[] = {"layers", "blocks", "h", "meta_mlp"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_expert", "shared_experts",
                                         "share_expert", "shared_mlp"};
-/// Begins the parts of shared experts in checkpoints of Inkling.
+/// The prefix of the parts of shared experts in Inkling checkpoints.
 constexpr std::string_view kOfShared = "shared_";
-/// Modules whose parts are those of all experts.
+/// Modules that directly contain the parts of all experts.
 constexpr std::string_view kModules[] = {"moe", "block_sparse_moe"};
-/// Parts of other models beside the language model have layers too.
+/// Models other than the language model, which also have numbered layers.
 constexpr std::string_view kOthers[] = {"vision", "visual", "audio", "mtp",
                                         "draft"};
 
-/// The word before `layers` in checkpoints whose w13 has alternating rows.
+/// The word before `layers` in checkpoints whose w13 rows alternate.
 constexpr std::string_view kPairs = "llm";
 
 constexpr KindText kTexts[] = {
@@ -203,7 +206,7 @@ std::optional<Kind> kindOf(std::string_view word) {
   return std::nullopt;
 }
 
-/// "w2.weight", "down_proj", "down_proj_bias": a part, and what of it.
+/// Parses a part and its kind: "w2.weight", "down_proj", "down_proj_bias".
 bool readPart(Words words, TensorName &made) {
   if (words.empty() || words.size() > 2)
     return false;
@@ -254,7 +257,7 @@ bool readRouting(Words words, TensorName &made) {
   return false;
 }
 
-/// The words behind the layer's number.
+/// Parses the words after the layer number.
 bool readInLayer(Words words, TensorName &made) {
   if (words.empty())
     return false;
@@ -267,8 +270,8 @@ bool readInLayer(Words words, TensorName &made) {
         made.role.expert = *expert;
         rest = rest.subspan(1);
       } else if (!shared && rest.front() == "mlp") {
-        // DBRX keeps the rows of all experts behind each other, and of w2
-        // what goes in before what comes out.
+        // DBRX stacks the rows of all experts. Its w2 has input columns before
+        // output rows.
         rest = rest.subspan(1);
         made.stacked = true;
         made.transposed = !rest.empty() && rest.front() == "w2";
@@ -282,7 +285,7 @@ bool readInLayer(Words words, TensorName &made) {
   return readRouting(words, made);
 }
 
-/// A name's words, of which `at` says that a layer's number follows.
+/// The words of a name. The layer number follows word `at`.
 struct LayerWords {
   std::vector<std::string_view> words;
   size_t at = 0;
@@ -295,7 +298,8 @@ struct LayerWords {
   }
 };
 
-/// Nothing where no layer of the language model is named.
+/// Finds the layer number in a name. Returns nullopt if no layer of the
+/// language model is named.
 std::optional<LayerWords> readLayer(std::string_view name) {
   LayerWords made;
   made.words = split(name);
@@ -315,7 +319,7 @@ std::optional<LayerWords> readLayer(std::string_view name) {
   return std::nullopt;
 }
 
-/// Returns the place that the words after the layer's number name.
+/// Returns the place that the words after the layer number name.
 std::optional<Place> placeOf(Words words) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (isOne(words[i], kShared))
@@ -328,7 +332,7 @@ std::optional<Place> placeOf(Words words) {
     if (words[i] == "router" || words[i] == "moe_statics" ||
         (words[i] == "gate" && isInBlock))
       return Place::Router;
-    // A part of all experts.
+    // A module that contains a part of all experts.
     if (isOne(words[i], kModules))
       for (const PartWord &row : kParts)
         if (words[i + 1].starts_with(row.word))
@@ -347,8 +351,8 @@ std::optional<TensorName> weights::readTensorName(std::string_view name) {
   made.layer = read->layer;
   if (!readInLayer(read->inLayer(), made))
     return std::nullopt;
-  // Inference engines call their own fused weights w13, whose gates precede
-  // the ups. The rows alternate in checkpoints of Inkling only.
+  // Serving engines name their own fused weights w13, with gate rows before up
+  // rows. The rows alternate only in checkpoints of Inkling.
   if (made.role.part == Part::GateUpPairs && !read->hasBefore(kPairs))
     return std::nullopt;
   made.prefix = size_t(read->words[read->at].data() - name.data());
@@ -365,7 +369,7 @@ std::vector<std::string> weights::namesOf(const TensorRole &role) {
                                                          row.before, row.word));
     return names;
   }
-  // Checkpoints of Inkling have one spelling of each.
+  // Inkling checkpoints have only one spelling of each.
   const bool isPairs = role.part == Part::GateUpPairs;
   if (role.expert == kAllExperts &&
       (isPairs || (role.shared && role.part == Part::Down)))
@@ -392,7 +396,7 @@ std::vector<std::string> weights::namesOf(const TensorRole &role) {
           (part.columnsFirst && (isOne || role.shared || i >= modules)))
         continue;
       const std::string begin = owners[i] + std::string(part.word);
-      // A module of all experts has parts that are modules.
+      // In a module of all experts, the parts are modules too, not parameters.
       const bool mayBeBare = i <= modules && !part.columnsFirst;
       if (mayBeBare && role.kind == Kind::Weight)
         names.push_back(begin);

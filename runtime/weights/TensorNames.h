@@ -1,13 +1,13 @@
-//===- TensorNames.h - what checkpoints call their tensors ------*- C++ -*-===//
+//===- TensorNames.h - names of checkpoint tensors --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The names of Hugging Face checkpoints, read by their words: which layer,
-// which expert, which of gate, up and down, and what of it. One table of words
-// serves all families; docs/reference/checkpoints.md lists them.
+// Parses the tensor names of Hugging Face checkpoints word by word: the layer,
+// the expert, the part (gate, up or down) and the kind of tensor. One table of
+// words serves all model families; docs/reference/checkpoints.md lists them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,26 +24,28 @@
 
 namespace moec::weights {
 
-/// Which weight of an expert, or the layer's routing. The rows of gate and up
-/// alternate in GateUpPairs.
+/// A weight of an expert, or the layer's routing. GateUp holds gate and
+/// up rows in the layer's order; in GateUpPairs they always alternate.
 enum class Part { Gate, Up, GateUp, GateUpPairs, Down, Routing };
 
-/// Returns true if the part holds gates and ups.
+/// Returns true if the part holds both gate and up rows.
 constexpr bool isFused(Part part) {
   return part == Part::GateUp || part == Part::GateUpPairs;
 }
 
+/// The kind of a tensor of a part. Codes are quantized values.
 enum class Kind {
   Weight,
-  Packed,        ///< several codes in one element, along k
-  ColumnsPacked, ///< rows of k before columns (GPTQ, AWQ)
+  Packed,        ///< several codes in one element, along K
+  ColumnsPacked, ///< several rows of K in one element, K before columns (GPTQ,
+                 ///< AWQ)
   Scale,
   SecondScale,
-  SecondDivisor, ///< one over the scale of scales
+  SecondDivisor, ///< reciprocal of SecondScale
   ZeroPoint,
-  GroupIndex, ///< of GPTQ: which group a row of k belongs to
+  GroupIndex, ///< the group of each row of K (GPTQ g_idx)
   InputScale,
-  InputDivisor, ///< one over it
+  InputDivisor, ///< reciprocal of InputScale
   Bias,
   RoutingBias,
   ExpertScale,
@@ -51,72 +53,82 @@ enum class Kind {
   HashTable,
 };
 
+/// The expert index of a tensor that holds all experts.
 inline constexpr int64_t kAllExperts = -1;
 
-/// The role of a tensor; tensors of one name's words are one role.
+/// The role of a tensor in its layer. Two names with the same role are the same
+/// weight.
 struct TensorRole {
-  bool shared = false;          ///< of a shared expert
-  int64_t expert = kAllExperts; ///< or all in one tensor
+  bool shared = false;          ///< a tensor of a shared expert
+  int64_t expert = kAllExperts; ///< or kAllExperts: one tensor holds all
+                                ///< experts
   Part part = Part::Routing;
   Kind kind = Kind::Weight;
   auto operator<=>(const TensorRole &) const = default;
 };
 
-/// A role, and what the spelling says besides.
+/// A parsed tensor name: the role, and properties that follow from the
+/// spelling.
 struct TensorName {
   int64_t layer = 0;
-  size_t prefix = 0; ///< characters before the word that says the layer
+  size_t prefix = 0; ///< characters before the word that precedes the layer
+                     ///< number
   TensorRole role;
-  /// A parameter of all experts, not the weight of a module of its own: either
-  /// of its last two dimensions may be rows.
+  /// The tensor is a parameter of all experts rather than the weight of a
+  /// module. Either of its last two dimensions may be rows.
   bool bare = false;
-  /// Columns are before rows (DBRX's second weight, Aria's).
+  /// Columns come before rows (w2 of DBRX, weights of Aria).
   bool transposed = false;
-  /// Rows of all experts are one dimension (DBRX).
+  /// The rows of all experts share one dimension (DBRX).
   bool stacked = false;
-  /// The bytes of each group of 32 codes are a dimension (gpt-oss).
+  /// The bytes of each group of 32 codes have their own dimension (gpt-oss).
   bool blocks = false;
-  /// One number serves all experts (Inkling's factor).
+  /// One value applies to all experts (the factor of Inkling).
   bool oneOfAll = false;
-  /// It chooses experts only if the layer has such a bias and the checkpoint no
-  /// other; else it is the bias of the router's linear layer (mlp.gate.bias).
+  /// The name may be the bias that chooses experts or the bias of the router's
+  /// linear layer (mlp.gate.bias). It is the former only if the layer has such
+  /// a bias and the checkpoint has no other tensor for it.
   bool mayBeOfRouter = false;
 };
 
-/// Nothing where the name is no weight of an MoE layer.
+/// Returns the parsed name, or nullopt if it is not a weight of an MoE layer.
 std::optional<TensorName> readTensorName(std::string_view name);
 
-/// Endings, behind the layer's number, of names that readTensorName() knows as
-/// this role: "experts.{expert}.gate_proj.weight". "{expert}" stands for any
-/// expert's number; role.expert tells kAllExperts from the rest.
+/// Returns the name endings, after the layer number, that readTensorName()
+/// parses as `role`, such as "experts.{expert}.gate_proj.weight". "{expert}"
+/// stands for the number of any expert; it occurs unless role.expert is
+/// kAllExperts.
 std::vector<std::string> namesOf(const TensorRole &role);
 
-/// The place in an MoE layer of a tensor whose role is not known.
+/// The place in an MoE layer of a tensor whose role is unknown.
 enum class Place {
   Experts,
   SharedExperts,
-  SharedGate, ///< what weighs shared experts
+  SharedGate, ///< the gate that weighs shared experts
   Router,
 };
 
+/// The place of a tensor whose role is unknown.
 struct TensorPlace {
   int64_t layer = 0;
   Place place = Place::Experts;
-  /// Why no value has to take it; "" where it must not be left out.
+  /// The reason why no value needs the tensor; "" if it must not be left out.
   std::string_view irrelevant;
 };
 
-/// Nothing where readTensorName() knows the name, or where it belongs to no
-/// experts, shared experts or router.
+/// Returns the place of a tensor, or nullopt if readTensorName() parses the
+/// name or it does not belong to experts, shared experts or a router.
 std::optional<TensorPlace> readTensorPlace(std::string_view name);
 
-/// Whether the name has a word, between dots or behind an underscore at its
-/// end: "input_scale", "bias", "shared_expert".
+/// Returns true if `word` is a word of the name: between dots, or at the end of
+/// the name after an underscore. Examples: "input_scale", "bias",
+/// "shared_expert".
 bool hasWord(std::string_view name, std::string_view word);
 
-/// "up_proj": how a message says what was looked for.
+/// Returns the names of a part for messages, such as "up_proj (or w3, v1)".
 std::string_view partName(Part part);
-/// The same of a kind, "weight_scale", and what such tensors hold, "scales".
+/// The text of a kind for messages: the names of its tensors ("weight_scale")
+/// and what they hold ("scales").
 struct KindText {
   Kind kind;
   std::string_view name, noun;

@@ -1,12 +1,12 @@
-//===- WeightMap.cpp - layers of checkpoints and the plan as JSON ---------===//
+//===- WeightMap.cpp - layers and weight plan as JSON ---------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The functions that loading uses say every number here, and the table that
-// names are read with says every name.
+// Offsets and extents come from the functions that loading uses, and names come
+// from the table that parses names. The JSON therefore agrees with loading.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ ordered_json toJson(const Lines &lines) {
   return {{"begin", lines.begin}, {"count", lines.count}, {"step", lines.step}};
 }
 
-/// As the names of parts stand in the JSON.
+/// Returns the name of a part in the JSON.
 std::string_view wordOf(Part part) {
   return part == Part::Gate ? "gate"
          : part == Part::Up ? "up"
@@ -47,7 +47,7 @@ public:
   Result<ordered_json> value(const Value &value) const;
 
 private:
-  /// Tensors of one spelling of a part.
+  /// Describes the tensors of one spelling of a part; null if there is none.
   ordered_json tensors(const Wanted &wanted, Part part,
                        const TensorRole &role) const;
   Result<ordered_json> part(const Wanted &wanted, Part part) const;
@@ -72,8 +72,9 @@ ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
   std::vector<std::string> names = namesOf(role);
   if (names.empty())
     return nullptr;
-  // Shared experts of one tensor stand behind each other in the intermediate.
-  // Shared experts that are sinks have a dimension, as routed experts do.
+  // Shared experts in one tensor are concatenated along the intermediate.
+  // Shared experts that are sinks have their own dimension, like routed
+  // experts.
   const LayerShape &of = plan.shapeOf(wanted);
   const int64_t times =
       role.shared && role.expert == kAllExperts && shape.sinks == 0 ? of.shared
@@ -214,7 +215,7 @@ std::string weights::layersJson(const Checkpoint &checkpoint) {
     if (layer.experts.empty())
       continue;
     ordered_json one = {{"layer", key.first}, {"prefix", key.second}};
-    // One tensor may have all of them.
+    // Null if one tensor may hold all experts.
     one["experts"] = layer.experts.contains(kAllExperts)
                          ? ordered_json()
                          : ordered_json(layer.experts.size());

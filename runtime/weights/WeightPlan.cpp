@@ -1,12 +1,12 @@
-//===- WeightPlan.cpp - where the numbers of a value come from ------------===//
+//===- WeightPlan.cpp - maps checkpoint tensors to values -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Extents are counted in groups that share a number, then in elements that may
-// hold several codes.
+// Extents are first counted in groups that share one value, then in elements
+// that may hold several codes (quantized values).
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,7 @@ std::optional<Kind> WeightPlan::kindOfLayer(std::string_view value) {
 
 static constexpr std::string_view kSharedPrefix = "shared_";
 
-/// The name of the other experts' value of the kind.
+/// Returns the name of the corresponding value of the routed experts.
 static std::string_view withoutShared(std::string_view value) {
   if (WeightPlan::isOfSharedMlp(value))
     value.remove_prefix(kSharedPrefix.size());
@@ -169,7 +169,8 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
   made.rowsInOrder = made.group.rows == 1;
   if (!unit || !stored)
     return made;
-  // Codes of 32 bits a word, and matrices whose rows are its columns.
+  // Layouts whose 32-bit words hold several codes, and layouts with transposed
+  // matrices.
   const std::string &name = stored->name;
   if (made.packed && (name.starts_with("gptq") || name == "awq"))
     made.kinds = {Kind::ColumnsPacked};
@@ -186,7 +187,7 @@ std::vector<Part> WeightPlan::candidatesOf(Part part) const {
     return {part};
   if (shape.gated)
     return {part, Part::GateUp, Part::GateUpPairs};
-  // Without gates the first weight is called either.
+  // Without gates, checkpoints name the first weight either up or gate.
   return {part, Part::Gate};
 }
 
@@ -194,7 +195,7 @@ std::vector<Part> WeightPlan::candidatesOf(Part part) const {
 // Rows and columns
 //===----------------------------------------------------------------------===//
 
-/// Elements that hold `count` rows or columns from `begin` on.
+/// Returns the elements that hold `count` rows or columns from `begin` on.
 static Lines elementsOf(int64_t begin, int64_t count, int64_t group,
                         int64_t perElement) {
   return {(group == -1 ? 0 : begin / group) / perElement,

@@ -1,13 +1,13 @@
-//===- WeightPlan.h - where the numbers of a value come from ----*- C++ -*-===//
+//===- WeightPlan.h - maps checkpoint tensors to values ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A manifest alone says of a layer's checkpoint: the kinds of tensors that
-// each stored weight is made of, this rank's rows and columns of them, and
-// where these stand in the value.
+// Derived from a manifest without a checkpoint: the kinds of tensors that each
+// stored weight consists of, this rank's rows and columns of the tensors, and
+// their places in the value.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,53 +25,56 @@
 
 namespace moec::weights {
 
-/// The part of the manifest's `layer` that says where weights lie.
+/// The fields of the manifest's `layer` that define the places of weights.
 struct LayerShape {
   std::string name;
   int64_t experts = 0, shared = 0; ///< of the whole layer
-  /// Shared experts that are the last experts of the layer to its router.
+  /// Number of shared experts that the router treats as the last experts.
   int64_t sinks = 0;
-  int64_t zeroExperts = 0; ///< ids after the experts'; they have no weights
+  int64_t zeroExperts = 0; ///< number of ids after those of the experts,
+                           ///< without weights
   int64_t localBegin = 0, localCount = 0, localStride = 1;
   int64_t hidden = 0;
   int64_t intermediate = 0;             ///< of the whole layer
-  int64_t columnBegin = 0, columns = 0; ///< this rank's part of that
-  /// The same of shared experts that are one MLP with weights of its own; 0
-  /// where they are behind the others in the weights.
+  int64_t columnBegin = 0, columns = 0; ///< this rank's columns of it
+  /// The same for shared experts that form one MLP with its own weights; 0 if
+  /// they follow the routed experts in the same weights.
   int64_t sharedIntermediate = 0, sharedBegin = 0, sharedColumns = 0;
   bool gated = true;
   GateUpOrder order;
-  /// Rows and columns that share a scale, -1 being all; 0 without scales.
+  /// Rows and columns that share a scale; -1: all; 0: no scales.
   struct Group {
     int64_t rows = 0, columns = 0;
-    bool secondPerRow = false; ///< each row has a second scale, not each part
+    bool secondPerRow = false; ///< each row has a second scale, else each part
   };
   Group w1, w2;
-  WeightFormat format1, format2; ///< what a float weight is quantized to
-  int64_t codeBits = 8;          ///< of both weights
-  bool groupIndex = false;       ///< columns say their groups
-  bool sharedGate = false;       ///< shared experts are weighed
-  bool storesFloats = false;     ///< which packing quantizes
-  /// Scales of activations that the user's scheme has and the package leaves
-  /// out: names of values.
+  WeightFormat format1, format2; ///< quantized format of float weights
+  int64_t codeBits = 8;      ///< bits of a quantized value, for both weights
+  bool groupIndex = false;   ///< the checkpoint specifies the group of each
+                             ///< column
+  bool sharedGate = false;   ///< a gate weighs the shared experts
+  bool storesFloats = false; ///< stored weights are floats that packing
+                             ///< quantizes
+  /// Names of the activation scales that the user's scheme has and the package
+  /// leaves out.
   std::vector<std::string> leftOut;
 
   bool hasSharedMlp() const { return sharedIntermediate > 0; }
-  /// The shape of a layer whose only expert is the MLP of shared experts. Its
-  /// index follows those of the others.
+  /// Returns the shape of a layer whose only expert is the MLP of shared
+  /// experts. The expert's index follows those of the routed experts.
   LayerShape ofSharedMlp() const;
 
-  /// Errors are InvalidManifest, or Refused for a layer whose weights no
-  /// checkpoint says (replicas of experts).
+  /// Reads the shape. Returns InvalidManifest, or Refused for a layer with
+  /// replicas of experts, which no checkpoint describes.
   static Result<LayerShape> read(const nlohmann::json &layer);
 };
 
-/// Layer.stored_layout of a manifest: how the values of a checkpoint lie.
+/// The layer.stored_layout of a manifest: the layout of a checkpoint's values.
 struct StoredLayout {
   struct Unit {
-    std::string packed; ///< what a word of 32 bits holds: rows or columns
+    std::string packed; ///< contents of a 32-bit word: "rows" or "columns"
     bool rowsLast = false;
-    int64_t added = 0; ///< 1 if a code is stored as one less
+    int64_t added = 0; ///< 1 if a code is stored minus one, else 0
     bool atoms = false;
   };
   std::string name;
@@ -79,94 +82,105 @@ struct StoredLayout {
 };
 Result<StoredLayout> readStoredLayout(const nlohmann::json &described);
 
-/// How many groups there are; all of the extent is one where it is -1.
+/// Returns the number of groups in `extent`. A group of -1 is the whole extent.
 inline int64_t groupsIn(int64_t extent, int64_t group) {
   return group == -1 ? 1 : (extent + group - 1) / group;
 }
 
-/// Rows, or columns: begin, begin + step, ...
+/// Rows or columns begin, begin + step, ..., `count` of them.
 struct Lines {
   int64_t begin = 0, count = 0, step = 1;
 };
 
-/// A value to fill: what of the experts it holds, and how.
+/// A value to fill: the contents that its experts need, and their layout.
 struct Wanted {
-  std::string value;   ///< its name, for messages
-  std::string element; ///< its type
+  std::string value;   ///< name of the value, for messages
+  std::string element; ///< element type of the value
   int64_t bits = 8;
-  std::vector<Kind> kinds; ///< any of them
-  bool first = true;       ///< of the first matmul
-  bool packed = false;     ///< codes, of which elements may hold several
+  std::vector<Kind> kinds; ///< any of these kinds may provide it
+  bool first = true;       ///< belongs to the first matmul
+  bool packed = false;     ///< codes; one element may hold several
   LayerShape::Group group;
-  /// Which dimension of an expert's matrix has rows, and how many rows and
-  /// columns an element stands for.
+  /// The dimension of the expert's matrix that has rows (1 or 2), and the
+  /// number of rows and of columns that one element holds.
   int64_t rowAxis = 1, rowsPerElement = 1, columnsPerElement = 1;
-  bool rowsInOrder = false; ///< rows of gate and up are ordered one by one
-  bool ofSharedMlp = false; ///< of shared experts with weights of their own
+  bool rowsInOrder = false; ///< gate and up rows are ordered row by row
+  bool ofSharedMlp = false; ///< belongs to shared experts with their own
+                            ///< weights
 };
 
-/// Rows and columns of a tensor that holds one part of one expert.
+/// Extents of a tensor that holds one part of one expert.
 struct PartExtents {
-  int64_t rows = 0, columns = 0; ///< of what has a number of its own
+  int64_t rows = 0, columns = 0; ///< in groups that share one value
 };
 
+/// The places of a layer's stored weights in a checkpoint.
 class WeightPlan {
 public:
   static Result<WeightPlan> create(const Manifest &manifest);
 
-  /// The numbers in the layer of the experts of a value: shared ones are behind
-  /// the others.
+  /// Returns the index in the layer of the value's expert `local`. Shared
+  /// experts follow the routed experts.
   int64_t expertAt(const Wanted &wanted, int64_t local) const {
     const LayerShape &of = shapeOf(wanted);
     return of.localBegin + local * of.localStride;
   }
-  /// The shape that says where the numbers of a value lie.
+  /// Returns the shape that defines the places of the value.
   const LayerShape &shapeOf(const Wanted &wanted) const {
     return wanted.ofSharedMlp ? mlp : shape;
   }
 
-  /// The kind of a value of the layer itself, not of its experts.
+  /// Returns the kind of a value of the layer itself, or nullopt for a value of
+  /// its experts.
   static std::optional<Kind> kindOfLayer(std::string_view value);
-  /// Whether it is of shared experts with weights of their own, which are
-  /// called as the others' behind "shared_".
+  /// Returns true if the value belongs to shared experts with their own
+  /// weights. Its name is that of the routed experts' value with the prefix
+  /// "shared_".
   static bool isOfSharedMlp(std::string_view value);
   static bool isOfExperts(std::string_view value);
-  /// A number for each expert of the layer, of this rank or not.
+  /// Returns true for an activation scale, which has one value for each expert
+  /// of the whole layer, whatever the rank.
   static bool isInputScale(std::string_view value);
   static bool isGroupIndex(std::string_view value);
 
-  /// For a value of the experts that is not a group index.
+  /// Returns the contents of a value of the experts other than a group index.
   Result<Wanted> wantedOf(const Value &value) const;
   static Wanted wantedIndex(std::string value, bool first);
   static Wanted wantedInputScale(const Value &value);
-  /// The one of these three that fits; nothing for the layer's own values.
+  /// Returns the contents by whichever of these three functions applies;
+  /// nullopt for values of the layer itself.
   Result<std::optional<Wanted>> wantedIfKnown(const Value &value) const;
   std::vector<Part> partsOf(bool first) const;
-  /// Parts that may hold a part: gates and ups may be together.
+  /// Returns the parts whose tensors may hold `part`: gate and up may share a
+  /// tensor.
   std::vector<Part> candidatesOf(Part part) const;
 
-  /// `wide`: rows of gates, and columns of downs, that the tensor has.
+  /// Returns the extents of a tensor that holds one part. `wide`: the extent
+  /// along the intermediate: rows of gate and up, columns of down.
   PartExtents extentsOf(const Wanted &wanted, int64_t wide) const;
-  /// This rank's elements of such a tensor; `begin` of the wide dimension.
+  /// Returns this rank's rows and columns of such a tensor. `begin`: start of
+  /// this rank's share along the intermediate.
   Lines rowsOf(const Wanted &wanted, const PartExtents &extents,
                int64_t begin) const;
   Lines columnsOf(const Wanted &wanted, const PartExtents &extents,
                   int64_t begin) const;
-  /// A part's elements in a tensor that holds gates and ups (`holder`) and has
-  /// twice `rows`; nothing if one element or scale would belong to both.
+  /// Returns a part's rows in a tensor (`holder`) that holds 2 * `rows` rows of
+  /// gate and up. Returns nullopt if an element or a scale would belong to
+  /// both.
   std::optional<Lines> linesTogether(const Wanted &wanted, Part holder,
                                      Part part, int64_t rows) const;
-  /// The place of a part's `rows` rows in an expert's matrix of the value.
+  /// Returns the place of a part's `rows` rows in an expert's matrix of the
+  /// value.
   Result<Lines> placeOf(const Wanted &wanted, Part part, int64_t rows) const;
 
-  /// The whole plan, for a program that loads checkpoints itself.
-  /// docs/reference/checkpoints.md explains it.
+  /// Returns the whole plan as JSON, for a program that loads checkpoints
+  /// itself. docs/reference/checkpoints.md describes it.
   Result<std::string> mapJson(const Manifest &manifest,
                               const Symbols &symbols) const;
 
 protected:
   LayerShape shape, mlp;
-  std::optional<StoredLayout> stored; ///< if the layer has one
+  std::optional<StoredLayout> stored; ///< empty if the layer has none
 };
 
 } // namespace moec::weights

@@ -1,11 +1,11 @@
-//===- Device.cpp - memory, streams and times of a device -----------------===//
+//===- Device.cpp - memory, streams and timing ----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Every driver call is checked; the words come from CudaDriver::check.
+// Every driver call is checked; CudaDriver::check() provides the error texts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -142,7 +142,7 @@ Result<Device> Device::open(DeviceKind kind, const std::string &arch) {
   device.place.info.name = "host";
   if (kind == DeviceKind::Host)
     return device;
-  // The context's time is without the driver's.
+  // The time of the context excludes loading the driver.
   const bool isEmulated = kind == DeviceKind::Emulated;
   if (isEmulated)
     TRY(CudaDriver::emulator(arch));
@@ -208,7 +208,7 @@ Result<void> Device::synchronizeAll() const {
 // Graphs
 //===----------------------------------------------------------------------===//
 
-/// Destroys what a measurement made, whichever way it ends.
+/// A captured graph, its executable and its events, destroyed on every path.
 struct Device::Graph {
   const CudaDriver &driver;
   CUgraph graph = nullptr;
@@ -284,7 +284,7 @@ Result<double> Device::medianOfGraph(const std::function<Result<void>()> &work,
   };
   call("cuEventCreate", [&] { return driver()->eventCreate(&graph.start, 0); });
   call("cuEventCreate", [&] { return driver()->eventCreate(&graph.end, 0); });
-  // Milliseconds of one of `count` replays, back to back.
+  // Returns the milliseconds of one of `count` back-to-back replays.
   auto replay = [&](int count) {
     float ms = 0;
     call("cuEventRecord",

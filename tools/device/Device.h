@@ -1,14 +1,14 @@
-//===- Device.h - memory, streams and times of a device ---------*- C++ -*-===//
+//===- Device.h - memory, streams and timing --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Programs need this of a device beside packages: buffers, copies, two streams,
-// graphs and times. A GPU is driven through the driver, which is opened at run
-// time. The host has plain memory and a clock, so that the programs are tested
-// on a machine without a GPU.
+// The parts of a device that the programs need besides packages: buffers,
+// copies, two streams, CUDA graphs and timing. A GPU is used through the CUDA
+// driver, which is loaded at run time. The host has plain memory and a clock,
+// so that the programs can be tested without a GPU.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@
 
 namespace moec::tools {
 
-/// Memory of a device, freed with the object.
+/// Device memory, freed with the object.
 class Buffer {
 public:
   Buffer() = default;
@@ -41,23 +41,24 @@ private:
   int64_t size = 0;
 };
 
-/// How often Device::median runs what it times.
+/// The repetitions of Device::median().
 struct Replays {
   int warmups = 3;
-  int least = 7;        ///< timings at least
-  int most = 300;       ///< and at most
-  double budgetMs = 40; ///< timings go on for so long
-  double eachMs = 0;    ///< a timing replays the graph until this has passed
-  /// If the first replay takes over `idleAboveMs`, the device idles for
-  /// `idleMs` before the others. 0: never.
+  int least = 7;        ///< minimum number of timings
+  int most = 300;       ///< maximum number of timings
+  double budgetMs = 40; ///< timings end after this time
+  double eachMs = 0; ///< each timing replays the graph for at least this time
+  /// If the first replay takes longer than `idleAboveMs`, the device idles for
+  /// `idleMs` before the next ones. 0: never.
   double idleAboveMs = 0, idleMs = 0;
 };
 
+/// A GPU or the host.
 class Device {
 public:
-  /// GPU 0 through its primary context, which becomes current for the calling
-  /// thread; or the host.
-  /// arch: of an emulated GPU; "": as MOEC_EMULATOR says.
+  /// Opens the host, or GPU 0 with its primary context, which becomes current
+  /// for the calling thread. `arch`: the arch of an emulated GPU; "":
+  /// MOEC_EMULATOR defines it.
   static Result<Device> open(runtime::DeviceKind kind,
                              const std::string &arch = "");
   Device(Device &&other) noexcept;
@@ -65,37 +66,39 @@ public:
   ~Device();
 
   bool onHost() const { return place.driver == nullptr; }
-  /// "host", or as the driver names the GPU.
+  /// Returns "host", or the driver's name of the GPU.
   const std::string &name() const { return place.info.name; }
   const runtime::DeviceInfo &info() const { return place.info; }
-  /// The driver; null on the host.
+  /// Returns the driver; null on the host.
   const runtime::cuda::CudaDriver *driver() const { return place.driver; }
-  /// As the driver numbers it, 13000 for 13.0; 0 on the host.
+  /// Returns the driver's version number, such as 13000 for 13.0; 0 on the
+  /// host.
   int driverVersion() const;
-  /// Milliseconds that the context took.
+  /// Returns the time in milliseconds that creating the context took.
   double contextMilliseconds() const { return contextTime; }
   Result<int64_t> freeBytes() const;
 
-  /// Aligned as workspaces are; the content is undefined.
+  /// Allocates memory with the alignment of workspaces. The contents are
+  /// undefined.
   Result<Buffer> allocate(int64_t bytes) const;
   Result<void> upload(void *to, const void *from, int64_t bytes) const;
   Result<void> download(void *to, const void *from, int64_t bytes) const;
   Result<void> fill(void *to, int byte, int64_t bytes) const;
-  /// Within the device, in stream 0.
+  /// Copies within the device, in stream 0.
   Result<void> copy(void *to, const void *from, int64_t bytes) const;
 
-  /// Stream 0 or 1; both null on the host.
+  /// Returns stream 0 or 1; null on the host.
   void *stream(int index = 0) const { return streams[index]; }
   Result<void> synchronize(int stream = 0) const;
   Result<void> synchronizeAll() const;
 
-  /// Runs `work` on stream 0 of a GPU, captured into a graph that is then
-  /// launched there once.
+  /// Captures `work` on stream 0 of a GPU into a graph, and launches the graph
+  /// there once.
   Result<void> runCaptured(const std::function<Result<void>()> &work) const;
 
-  /// Median milliseconds of one `work`, which queues on stream 0. On a GPU it
-  /// is captured once in a graph, replayed and timed by events; on the host it
-  /// is called `least` times.
+  /// Returns the median time in milliseconds of `work`, which enqueues on
+  /// stream 0. On a GPU it is captured once into a graph, which is replayed and
+  /// timed with events. On the host it is called `least` times.
   Result<double> median(const std::function<Result<void>()> &work,
                         const Replays &replays) const;
 
@@ -112,7 +115,8 @@ private:
   double contextTime = 0;
 };
 
-/// The value in the middle; of an even number, the mean of the two; 0 of none.
+/// Returns the median: the middle value, the mean of the two middle values, or
+/// 0 without values.
 double medianOf(std::vector<double> values);
 
 } // namespace moec::tools

@@ -1,12 +1,12 @@
-//===- Measure.cpp - checks and times packages for a tuner ----------------===//
+//===- Measure.cpp - checks and times packages ----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Turns cancel what changes slowly, such as the clock: of each round the ratio
-// counts.
+// The packages are timed in alternation and only the ratio of each round
+// counts, so slow changes, such as those of the clock rate, cancel out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using namespace moec;
 using namespace moec::measure;
 using namespace moec::run;
 
-/// A graph touches so many bytes of weights, which no L2 cache holds.
+/// Bytes of weights that a graph reads, more than any L2 cache holds.
 static constexpr double kTouchedBytes = 400e6;
 static constexpr int kMostLayers = 64;
 
@@ -63,7 +63,7 @@ std::string Answer::print() const {
                    nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// The results of packing, for comparison.
+/// Describes the results of packing, so that packages can be compared.
 static std::string packingOf(const runtime::Package &package) {
   std::string text = package.manifest().layer->dump();
   for (const Pack &pack : package.target().pack) {
@@ -80,8 +80,9 @@ static std::string packingOf(const runtime::Package &package) {
   return text;
 }
 
-/// A model's routing biases balance its experts. Those of the test data are as
-/// large as scores differ by, so that few experts would take all tokens.
+/// Shrinks the routing biases. A model's biases balance its experts, but the
+/// test data's biases are as large as the differences of the scores, so few
+/// experts would receive all tokens.
 static void shrinkRoutingBias(HostWeights &weights) {
   constexpr float kShare = 0.05f;
   const auto found = weights.arrays.find("routing_bias");
@@ -98,7 +99,8 @@ Result<std::unique_ptr<LoadedLayer>> Measurer::load(const std::string &folder) {
     TRY(layer->shareWeights(*owner));
     return layer;
   }
-  // Other weights: those of before are in nobody's way.
+  // The new package needs other weights, so the memory of the previous ones is
+  // freed first.
   baseline.reset();
   baselineFolder.clear();
   inputs.clear();
@@ -122,7 +124,7 @@ Result<void> Measurer::check(const Job &job, LoadedLayer &layer,
   asked.seed = job.seed;
   RunHooks nothing;
   GivenTensors given;
-  // Inputs of a job are those of its tokens and seed.
+  // The inputs of a job depend only on its tokens and seed.
   KeptRows &kept = keptRows[{job.tokens, job.seed}];
   RunSetup setup{nothing, asked, weights, given, layer, &kept};
   const CaseResult result = TRY(runCase(setup, job.tokens, "uniform"));
@@ -172,7 +174,7 @@ Result<double> Measurer::once(Loaded &loaded) {
 Result<void> Measurer::time(const Job &job, Loaded &candidate, Answer &answer) {
   std::vector<double> its, others, ratios;
   for (int round = 0; round < job.rounds; ++round) {
-    // Who goes first changes, too.
+    // The order within a round alternates.
     if (round % 2 == 0)
       others.push_back(TRY(once(*baseline)));
     its.push_back(TRY(once(candidate)));

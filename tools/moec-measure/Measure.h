@@ -1,4 +1,4 @@
-//===- Measure.h - checks and times packages for a tuner --------*- C++ -*-===//
+//===- Measure.h - checks and times packages --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A tuner compiles packages of one layer that differ in schedules. Each is
-// compared with the reference on random inputs, then timed in turns with
-// another package, whole layers in a graph on weights that are not in the L2
-// cache. All share the weights of the first.
+// compared with the reference on random inputs. It is then timed in alternation
+// with another package (the baseline): whole layers in a CUDA graph whose
+// weights are not in the L2 cache. All packages share the weights of the first
+// one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,36 +28,41 @@
 
 namespace moec::measure {
 
-/// One line of the tuner.
+/// A measurement that the tuner requests, one JSON line.
 struct Job {
-  std::string package, baseline; ///< folders; the same: nothing to compare with
+  std::string package, baseline; ///< package folders; equal: nothing to compare
+                                 ///< with
   int64_t tokens = 1;
-  uint64_t seed = 1;   ///< of the inputs that are checked
-  int64_t sample = 16; ///< tokens that are compared
-  int rounds = 5;      ///< timings of each, in turns
-  double worse = 0;    ///< one round suffices for what is so much slower; 0: no
+  uint64_t seed = 1;   ///< seed of the inputs for the check
+  int64_t sample = 16; ///< number of tokens that are compared
+  int rounds = 5;      ///< timings of each package, in alternation
+  /// A ratio above which a single round is enough, because the package is that
+  /// much slower; 0: never.
+  double worse = 0;
 
   static Result<Job> parse(const std::string &line);
 };
 
-/// The result: `us` and the rest, or a kind of failure and its words.
+/// The result: the times, or a kind of failure and its message.
 struct Answer {
   bool ok = false;
   double us = 0, baselineUs = 0;
-  double noise = 0; ///< relative, of the turns' ratios
+  double noise = 0; ///< relative deviation of the ratios of the rounds
   int rounds = 0;
-  std::string check; ///< the reference's words
-  std::string kind;  ///< wrong, refused, fault, transient or baseline
+  std::string check; ///< the message of the reference's check
+  std::string kind;  ///< "wrong", "refused", "fault", "transient" or "baseline"
   std::string text;
 
+  /// Returns the answer as one JSON line.
   std::string print() const;
 };
 
-/// Returns the kind of an answer for a job that ended with `error`. A lack of
-/// memory and a file that cannot be read say nothing of a schedule: transient.
-/// A failure of the driver is a fault, and all else is `otherwise`.
+/// Returns the kind of failure for a job that ended with `error`. Out of memory
+/// and an unreadable file say nothing about the schedule: "transient". A driver
+/// failure is "fault". All others are `otherwise`.
 std::string kindOf(const Error &error, const std::string &otherwise);
 
+/// Measures packages on one device.
 class Measurer {
 public:
   Measurer(const tools::Device &device, runtime::DeviceKind kind)
@@ -68,7 +74,7 @@ public:
   Answer measure(const Job &job);
 
 private:
-  /// A package with its memory for one token count.
+  /// A package with its buffers for one token count.
   struct Loaded {
     std::unique_ptr<run::LoadedLayer> layer;
     run::RunBuffers buffers;
@@ -84,14 +90,15 @@ private:
   const tools::Device &device;
   run::Options options;
   run::HostWeights weights;
-  /// Holds the weights of all others.
+  /// The layer that owns the weights of all packages.
   std::unique_ptr<run::LoadedLayer> owner;
   std::string baselineFolder;
   std::optional<Loaded> baseline;
-  /// Each layer of a graph has its own.
+  /// The inputs of the timed layers; each layer of a graph has its own.
   std::vector<run::DeviceInputs> inputs;
   int64_t inputsTokens = 0;
-  /// By tokens and seed; the reference takes longer than all else.
+  /// The reference's rows by tokens and seed. They are kept because computing
+  /// them takes longer than everything else.
   std::map<std::pair<int64_t, uint64_t>, run::KeptRows> keptRows;
 };
 

@@ -1,12 +1,13 @@
-//===- moec-measure.cpp - checks and times packages for `moec tune` -------===//
+//===- moec-measure.cpp - the measuring process of `moec tune` ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The tuner starts it (compiler/tune/MeasuringProcess.h), gives it a job a line
-// and reads an answer a line. A kernel that hangs or faults costs this process.
+// The tuner starts this program ("compiler/tune/MeasuringProcess.h"), writes
+// one job per line and reads one answer per line. A kernel that hangs or faults
+// ends only this process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,8 @@
 using namespace moec;
 using namespace moec::measure;
 
-/// Answers have standard output to themselves; what libraries print goes to
-/// standard error.
+/// Reserves standard output for answers. The output of libraries is redirected
+/// to standard error.
 static std::FILE *takeOutput() {
   const int answers = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
   ::dup2(STDERR_FILENO, STDOUT_FILENO);
@@ -75,8 +76,8 @@ static int serve(std::FILE *answers, runtime::DeviceKind kind) {
       answer.text = job.error().message;
     }
     say(answers, answer.print());
-    // Nothing runs in a context that has failed, and memory that is not free
-    // now is free in another process.
+    // A failed CUDA context cannot be used again, and memory that is short here
+    // may be available to a new process.
     if (answer.kind == "fault" || answer.kind == "transient")
       return 1;
   }
@@ -84,7 +85,7 @@ static int serve(std::FILE *answers, runtime::DeviceKind kind) {
 }
 
 int main(int argc, char **argv) {
-  // Work that nobody waits for ends with the tuner, however that ends.
+  // Ends this process with the tuner, however the tuner ends.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   const std::string_view device = argc == 2 ? argv[1] : "";
   if (device != "cuda" && device != "host") {

@@ -16,9 +16,10 @@
 using namespace moec;
 using namespace moec::run;
 
-/// Row tiles of the schedules: their first and last rows are always sampled.
+/// Heights of the schedules' row tiles. The first and the last row of each tile
+/// height are always sampled.
 static constexpr int64_t kTileRows[] = {16, 32, 64, 128};
-/// On the host device every token up to here is compared.
+/// The host device compares all tokens up to this number.
 static constexpr int64_t kHostSample = 4096;
 
 void CaseResult::fail(const std::string &why) {
@@ -37,7 +38,8 @@ static bool roundsPartials(const LoadedLayer &layer, const Variant &variant) {
       auto operand = stage.operands.find("partials");
       if (!stage.op.starts_with("combine") || operand == stage.operands.end())
         continue;
-      // A value inside a kernel is rounded where it goes through memory.
+      // A value within a kernel ("%name") is rounded if it passes through
+      // memory.
       std::string name = operand->second;
       if (name.starts_with('%'))
         name.erase(0, 1);
@@ -57,9 +59,9 @@ static bool roundsPartials(const LoadedLayer &layer, const Variant &variant) {
 static double errorOfSums(const LoadedLayer &layer, const Variant &variant) {
   const reference::Layer &described = layer.layer();
   const Target &target = layer.package().target();
-  // Only wgmma and wgmma_rs multiply e4m3 as it is, and they are of sm_90
-  // alone. Variants may have kernels of other engines, whose products are exact
-  // and whose sums are f32's. Fast sums have a bound of their own.
+  // Only wgmma and wgmma_rs multiply e4m3 natively, and only on sm_90. Other
+  // engines in the same variant have exact products and f32 accumulators. Fast
+  // accumulation has its own bound.
   if (described.accumulatesFast)
     return 0;
   const nlohmann::json &report = *target.report;
@@ -71,7 +73,7 @@ static double errorOfSums(const LoadedLayer &layer, const Variant &variant) {
     for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
       if (stage.op != "grouped_matmul")
         continue;
-      // The first matmul, whose sums are quantized again.
+      // The first matmul; its results are quantized again.
       const nlohmann::json::json_pointer path("/schedules/" + kernel->name +
                                               "/engine");
       const std::string engine = report.value(path, "");
@@ -138,7 +140,8 @@ void moec::run::settleRows(const reference::Layer &layer,
   }
 }
 
-/// Codes and scales of x are right to the bit.
+/// Checks that codes (quantized values) and scales of x are bitwise equal to
+/// the reference.
 static void compareQuantized(const reference::Layer &layer,
                              const reference::QuantizedX &expected,
                              const HostOutputs &outputs, CaseResult &result) {
@@ -165,7 +168,7 @@ static void compareQuantized(const reference::Layer &layer,
                             expected.codes.size(), expected.scales.size());
 }
 
-/// Takes over what the comparison of rows says, but for a text that is there.
+/// Copies the result of comparing rows to `result`, but keeps an existing text.
 static void addReport(const reference::Report &report, CaseResult &result) {
   result.bound = report.bound;
   result.error = report.whole;
@@ -177,7 +180,8 @@ static void addReport(const reference::Report &report, CaseResult &result) {
     result.text = report.text;
 }
 
-/// The outputs of a part, whose routing has been compared.
+/// Checks the outputs of a part of a layer. Its routing has already been
+/// compared.
 static Result<void> comparePart(const LoadedLayer &loaded,
                                 const reference::Inputs &inputs,
                                 const reference::Routing &routing,
@@ -206,19 +210,20 @@ static Result<void> comparePart(const LoadedLayer &loaded,
   return {};
 }
 
-/// Returns why the reference of the listed tokens says nothing of a kernel, or
-/// "": it is NaN, or 0 everywhere, and x is not.
+/// Returns why the reference of the listed tokens cannot test a kernel, or "":
+/// the rows are NaN, or all are 0 although x is not.
 static std::string problemOfReference(const reference::Layer &layer,
                                       const reference::Inputs &inputs,
                                       const reference::Routing &routing,
                                       const std::vector<int64_t> &list,
                                       const std::vector<double> &rows,
                                       bool isDrawn) {
-  // A static scale that is drawn may be too large for a few tokens.
+  // A randomly drawn static scale may be too large for a few tokens.
   const int64_t fewTokens = isDrawn ? 8 : 1;
-  // So few values of the intermediate may all be 0 by chance.
+  // So few intermediate values may all be 0 by chance.
   constexpr int64_t kFewValues = 64;
-  // A weight that multiplies x may make it smaller than a drawn scale rounds.
+  // A small weight that multiplies x may push it below the resolution of a
+  // drawn scale.
   const float leastWeight = isDrawn ? 1.0f / 64 : 0.0f;
   const int64_t hidden = layer.hidden;
   const int64_t stride = inputs.x.rowStride ? inputs.x.rowStride : hidden;

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Routing and rows of a run are held against test/reference. Where the engine's
-// sums leave the rounding of the intermediate open, the output's is taken.
+// Compares the routing and the rows of a run with test/reference. If the
+// rounding of an intermediate value depends on the accumulators of the engine,
+// the rounding of the output is accepted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,66 +22,66 @@
 
 namespace moec::run {
 
-/// The result of a token count and a routing pattern.
+/// The result of one token count and routing pattern.
 struct CaseResult {
   int64_t tokens = 0;
   std::string variant, routing, inputs;
   bool passed = true;
   double bound = 0, error = 0, worstRow = 0, worstElement = 0;
-  /// Roundings of the intermediate that may go either way, and those that went
-  /// otherwise than the reference's; looked for only where a rule fails.
+  /// Number of intermediate values that may round either way, and of those that
+  /// rounded differently from the reference. Computed only if a rule fails.
   int64_t roundings = 0, roundingsTaken = 0;
-  std::string text;  ///< the check's words; "" without a check
-  std::string twice; ///< "identical", what differs, or "" if not run
+  std::string text;  ///< the message of the check; "" without a check
+  std::string twice; ///< "identical", the difference, or "" if not run
   std::optional<double> medianMicroseconds;
 
-  /// Notes a failed check.
+  /// Marks the case as failed, with the reason.
   void fail(const std::string &why);
 };
 
-/// How a variant's kernels treat the sums.
+/// The precision of a variant's sums.
 struct Precision {
-  /// The second matmul's results are rounded to the output type before they
-  /// are summed.
+  /// The results of the second matmul are rounded to the output type before
+  /// they are summed.
   bool roundsPartials = false;
-  /// How far sums of the first matmul may be off where its engine keeps fewer
-  /// bits than f32 (see test/reference/Rounding.h); 0 elsewhere, on the host
-  /// device too.
+  /// Relative error of the sums of the first matmul (see
+  /// test/reference/Rounding.h); 0 if fast accumulation has its own bound.
   double errorOfSums = 0;
 
   static Precision of(const LoadedLayer &layer, const Variant &variant);
 };
 
-/// Says in a report what adoptRoundings did before it.
+/// Appends the result of adoptRoundings() to the report and to `result`.
 void noteRoundings(const reference::Adopted &adopted, reference::Report &report,
                    CaseResult &result);
 
-/// Puts the device's router weights into `routing` if they multiply x. They are
-/// as right as the reference's, and their last bit decides every tie between
-/// two quantized values.
+/// Replaces the router weights in `routing` by the device's if they multiply x.
+/// Both are equally correct, and their last bit decides every tie between two
+/// quantized values.
 void adoptWeights(const reference::Layer &layer, const HostOutputs &outputs,
                   reference::Routing &routing);
 
-/// A run of no tokens: every output is as it was.
+/// Checks after a run of 0 tokens that no output was written.
 void checkUntouched(const HostOutputs &outputs, CaseResult &result);
 
-/// If rows come by expert, slots that are not taken must be as they were
-/// (unless `poison` is false); in `outputs` they become zeros.
+/// Checks for rows in batched format that unused slots were not written, unless
+/// `poison` is false. Fills these slots of `outputs` with zeros.
 void settleRows(const reference::Layer &layer, const reference::Inputs &inputs,
                 bool poison, HostOutputs &outputs, CaseResult &result);
 
-/// The reference's rows of one layer, its weights and inputs, for several
-/// packages that are compared on them.
+/// The reference's rows for one layer, its weights and inputs. Packages that
+/// are compared on the same inputs share them.
 struct KeptRows {
-  std::vector<int32_t> ids; ///< of the routing
+  std::vector<int32_t> ids; ///< expert ids of the routing
   std::vector<float> weights;
-  std::vector<int64_t> list; ///< of the sampled tokens
+  std::vector<int64_t> list; ///< indices of the sampled tokens
   std::vector<double> rows;
 };
 
-/// Compares with the reference, on a GPU `sample` tokens. `inputs` holds the
-/// weights too. Takes the rows of `kept`, which may be null, where routing and
-/// tokens are theirs, and keeps others there.
+/// Compares the outputs with the reference; on a GPU, of `sample` tokens.
+/// `inputs` also holds the weights. `kept`, which may be null, provides the
+/// reference's rows if its routing and tokens match, and otherwise receives
+/// them.
 Result<void> compareWithReference(const LoadedLayer &layer,
                                   const reference::Inputs &inputs,
                                   const HostOutputs &outputs,

@@ -1,4 +1,4 @@
-//===- GivenTensors.cpp - the user's own tensors --------------------------===//
+//===- GivenTensors.cpp - tensors from the user's files -------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -20,7 +20,8 @@
 using namespace moec;
 using namespace moec::run;
 
-/// How NumPy spells an element type: floats that it lacks are raw bits.
+/// Returns NumPy's spelling of an element type. Floats that NumPy lacks are raw
+/// bits.
 static std::string dtypeOf(const ElementType &type) {
   if (type.name == "bf16")
     return "<u2";
@@ -30,7 +31,7 @@ static std::string dtypeOf(const ElementType &type) {
                      type.floating ? 'f' : 'i', type.bits / 8);
 }
 
-/// The same in a user's words.
+/// Describes the NumPy type of an element type for messages.
 static std::string describeType(const ElementType &type) {
   const std::string dtype = dtypeOf(type);
   const char *raw = dtype == "<u2"   ? " (numpy.uint16, the raw bits)"
@@ -117,7 +118,8 @@ Result<GivenTensors> GivenTensors::read(const Options &options,
   return result;
 }
 
-/// The shape of a value's array: of elements below 8 bits, bytes.
+/// Returns the shape of a value's array. For elements of fewer than 8 bits, the
+/// last extent counts bytes.
 static Result<std::vector<int64_t>> shapeOf(const Value &value,
                                             std::string_view elementType,
                                             const LoadedLayer &layer,
@@ -164,7 +166,7 @@ GivenTensors::tokensOf(const LoadedLayer &layer,
     if (given.value->role == ValueRole::StoredWeight ||
         given.array.shape.empty())
       continue;
-    // Extents are proportional to the tokens, or do not depend on them.
+    // An extent is proportional to the tokens or does not depend on them.
     auto one = shapeOf(*given.value, given.elementType, layer, 1);
     auto two = shapeOf(*given.value, given.elementType, layer, 2);
     if (!one || !two)
@@ -177,7 +179,7 @@ GivenTensors::tokensOf(const LoadedLayer &layer,
   return otherwise;
 }
 
-/// A copy, since a run may change what it is given.
+/// Returns a copy, because a run may overwrite its inputs.
 static HostArray copyOf(const HostArray &array) {
   HostArray copy(array.bytes);
   std::memcpy(copy.data.get(), array.data.get(),

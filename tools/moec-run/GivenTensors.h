@@ -1,13 +1,13 @@
-//===- GivenTensors.h - the user's own tensors ------------------*- C++ -*-===//
+//===- GivenTensors.h - tensors from the user's files -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// --input gives values of the package .npy files, --output writes some. NumPy
-// has no bf16 and no floats of 8 bits or fewer: such values are raw bits,
-// uint16 and uint8.
+// --input provides values of the package from .npy files, and --output writes
+// values. NumPy has no bf16 and no floats of 8 bits or fewer, so these are
+// stored as raw bits in uint16 and uint8.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,23 +21,25 @@
 
 namespace moec::run {
 
-/// Whether the package has what --input and --output name.
+/// Checks that the package has the values that --input and --output name.
 Result<void> checkNames(const Options &options, const LoadedLayer &layer);
 
+/// The arrays of --input.
 class GivenTensors {
 public:
-  /// Reads the files of --input and holds them against the types of their
-  /// values, which checkNames has found.
+  /// Reads the files of --input and checks their types. checkNames() must have
+  /// succeeded.
   static Result<GivenTensors> read(const Options &options,
                                    const LoadedLayer &layer);
 
   bool has(const std::string &name) const { return arrays.contains(name); }
-  /// How many tokens the shapes speak of; `otherwise` where they speak of none.
+  /// Returns the token count that the arrays' shapes imply, or `otherwise` if
+  /// they imply none.
   Result<std::vector<int64_t>> tokensOf(const LoadedLayer &layer,
                                         std::vector<int64_t> otherwise) const;
-  /// Moves the stored weights to `weights`, in place of those there.
+  /// Moves the stored weights to `weights`, replacing those of the same names.
   Result<void> replaceWeights(const LoadedLayer &layer, HostWeights &weights);
-  /// Puts the inputs of a run in place of those in `inputs`.
+  /// Replaces the inputs of a run by the given ones.
   Result<void> replaceInputs(const LoadedLayer &layer, int64_t tokens,
                              HostInputs &inputs) const;
 
@@ -45,7 +47,7 @@ private:
   struct Given {
     const Value *value;
     std::string path;
-    std::string elementType; ///< one of the value's
+    std::string elementType; ///< one of the value's element types
     NpyArray array;
   };
   static Result<void> checkShape(const Given &given, const LoadedLayer &layer,
@@ -53,7 +55,7 @@ private:
   std::map<std::string, Given> arrays;
 };
 
-/// Writes what --output asks for.
+/// Writes the files of --output.
 Result<void> writeOutputs(const Options &options, const LoadedLayer &layer,
                           int64_t tokens, const HostOutputs &outputs);
 

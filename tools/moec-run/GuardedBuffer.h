@@ -15,19 +15,19 @@
 
 namespace moec::run {
 
-/// Memory that a run writes, with canaries before and behind.
+/// Memory that a run writes, with canary bytes before and after it.
 class GuardedBuffer {
 public:
-  /// `poison`: every byte between the canaries becomes 0xFF; else they are as
-  /// the device gave them.
+  /// Allocates the buffer. `poison` fills the bytes between the canaries with
+  /// 0xFF; otherwise they are uninitialized.
   static Result<GuardedBuffer> create(const tools::Device &device,
                                       int64_t bytes, uint64_t seed,
                                       bool poison);
   void *data() const;
   int64_t bytes() const { return size; }
-  /// Every byte becomes `byte`.
+  /// Fills the buffer with `byte`.
   Result<void> refill(int byte = 0xFF);
-  /// A sentence about a damaged canary, or "".
+  /// Returns a description of damaged canaries, or "".
   Result<std::string> damage() const;
   Result<HostArray> download() const;
 

@@ -14,7 +14,7 @@
 
 namespace moec::run {
 
-/// Uninitialized host memory: weights are gigabytes.
+/// Host memory that is left uninitialized, because weights are gigabytes.
 struct HostArray {
   explicit HostArray(int64_t bytes = 0)
       : bytes(bytes), data(new std::byte[static_cast<size_t>(bytes)]) {}

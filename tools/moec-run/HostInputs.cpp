@@ -1,11 +1,12 @@
-//===- HostInputs.cpp - the tensors that a run reads ----------------------===//
+//===- HostInputs.cpp - inputs of a run on the host -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Filled by all cores; what is filled depends on seed and position alone.
+// All cores fill the arrays. The values depend only on the seed and the
+// position.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ using reference::Element;
 using reference::Layer;
 
 namespace {
-/// Makes the inputs of one run.
+/// Creates the inputs of one run.
 class InputMaker {
 public:
   InputMaker(const Layer &layer, uint64_t seed, const InputOptions &options,
@@ -46,7 +47,8 @@ private:
   void makeResidual();
   Result<void> makePartials();
 
-  /// Describes an array that has the columns of its layer, without a stride.
+  /// Describes an array whose columns are those of its layer, with contiguous
+  /// rows.
   static reference::Matrix matrixOf(const HostArray &array,
                                     const Element *element) {
     return {array.data.get(), element, 0};
@@ -100,7 +102,7 @@ void InputMaker::makeX() {
   const int64_t stride = layer.hidden + options.rowStride;
   inputs.x = HostArray(xType->bytesOf(tokens * stride));
   inputs.described.x = {inputs.x.data.get(), xType, stride};
-  // Bytes between rows must not matter.
+  // The bytes between rows must not affect the result.
   reference::poison(inputs.x.data.get(), inputs.x.bytes);
   if (layer.inputQuantized)
     return makeQuantizedX(stride);
@@ -130,8 +132,8 @@ void InputMaker::makeQuantizedX(int64_t stride) {
                             inputs.xScale.data.get(), second);
 }
 
-/// Makes tokens that are not valid, and slots that are not taken, larger than
-/// all others: a scale that took them for its maximum would be another.
+/// Fills invalid tokens and unused slots with large values, so that a scale
+/// that wrongly includes them in its maximum differs.
 void InputMaker::spoilInvalidX() {
   constexpr double kInvalid = 10000;
   const int64_t stride = inputs.described.x.rowStride;
@@ -205,8 +207,8 @@ void InputMaker::makeResidual() {
   inputs.described.residual = matrixOf(inputs.residual, layer.outputType);
 }
 
-/// Makes the experts' outputs. Rows of pairs that this rank does not sum are
-/// poison.
+/// Creates the outputs of the experts. Rows of pairs that this rank does not
+/// sum are poisoned.
 Result<void> InputMaker::makePartials() {
   const reference::Routing routing =
       TRY(reference::route(layer, inputs.described));

@@ -1,4 +1,4 @@
-//===- HostInputs.h - the tensors that a run reads --------------*- C++ -*-===//
+//===- HostInputs.h - inputs of a run on the host ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,17 +15,20 @@
 
 namespace moec::run {
 
-/// The tensors that a run routes by.
+/// The tensors that define the routing of a run.
 enum class RoutingInput { Logits, Ids32, Ids64 };
 
-/// The kind of inputs. moec-run has the defaults; test/check has options.
+/// Variations of the inputs. moec-run uses the defaults; test/check has options
+/// for them.
 struct InputOptions {
   RoutingInput routeBy = RoutingInput::Logits;
-  std::string tokenIds = "i32"; ///< their type, where a table asks for them
-  std::string logitsType;       ///< "": the layer's
-  std::string weightsType;      ///< type of given weights; "": f32
-  int64_t rowStride = 0;        ///< elements of x beyond H
-  int64_t validTokens = -1;     ///< -1: not given
+  std::string tokenIds = "i32"; ///< element type of token ids, for layers that
+                                ///< route by a hash table
+  std::string logitsType;       ///< element type; "": that of the layer
+  std::string weightsType;      ///< element type of given weights; "": f32
+  int64_t rowStride = 0; ///< elements by which the row stride of x exceeds the
+                         ///< hidden size
+  int64_t validTokens = -1; ///< -1: not given
 };
 
 /// The tensors that a run reads.
@@ -37,7 +40,8 @@ struct HostInputs {
   reference::Inputs described;
 };
 
-/// Makes the inputs of a run of so many tokens, or slots of each expert.
+/// Creates the inputs of a run. `slots`: its number of tokens, or of slots per
+/// expert.
 Result<HostInputs> makeInputs(const reference::Layer &layer, uint64_t seed,
                               const InputOptions &options, int64_t slots,
                               const std::string &pattern);

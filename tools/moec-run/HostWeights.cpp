@@ -1,11 +1,12 @@
-//===- HostWeights.cpp - the stored weights of a layer --------------------===//
+//===- HostWeights.cpp - stored weights on the host -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Filled by all cores; what is filled depends on seed and position alone.
+// All cores fill the arrays. The values depend only on the seed and the
+// position.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +29,8 @@ using namespace moec::run;
 using reference::Element;
 using reference::Layer;
 
-// Multiplications that cost as much as making a code or moving it to its place.
+// Cost of creating a code (quantized value) or moving it to its place, in
+// multiplications.
 static constexpr int64_t kStepsOfCode = 16;
 
 static std::string weightOfNumber(size_t number) {
@@ -39,15 +41,17 @@ namespace {
 using Fill = std::function<void(const Layer &, uint64_t, int64_t, int64_t,
                                 int64_t, void *)>;
 
-/// A weight of a layer: [experts, rows, columns].
+/// The shape of a weight: [experts, rows, columns].
 struct WeightShape {
   std::string name;
   int64_t experts, rows, columns;
   const Element *element;
   Fill fill;
-  /// Not of all experts, or of the router, but of each local expert its own.
+  /// Each local expert has this weight; otherwise it belongs to all experts or
+  /// to the router.
   bool ofLocalExperts;
-  /// Whether it is one of the shared experts' MLP; kOfShared begins its name.
+  /// The weight belongs to the MLP of shared experts; its name has the prefix
+  /// kOfShared.
   bool ofShared = false;
 
   int64_t rowBytes() const { return element->bytesOf(columns); }
@@ -56,10 +60,10 @@ struct WeightShape {
 } // namespace
 
 static constexpr std::string_view kOfShared = "shared_";
-/// Makes other numbers of shared experts.
+/// Gives shared experts other random values than the routed experts.
 static constexpr uint64_t kSharedSeed = 0x5ead;
 
-/// The layer that has the weight among its own, and what it calls it.
+/// Returns the layer that owns the weight, and the weight's name in that layer.
 static Layer layerOf(const Layer &layer, const WeightShape &shape) {
   return shape.ofShared ? layer.sharedMlp() : layer;
 }
@@ -67,7 +71,8 @@ static std::string nameOf(const WeightShape &shape) {
   return shape.ofShared ? shape.name.substr(kOfShared.size()) : shape.name;
 }
 
-/// Codes, or the floats that they are made of.
+/// Returns the function that creates codes, or the floats that will be
+/// quantized.
 static Fill fillOf(const Layer &layer, bool first) {
   if (!layer.storedWeightType)
     return first ? reference::fillW13 : reference::fillW2;
@@ -77,7 +82,7 @@ static Fill fillOf(const Layer &layer, bool first) {
   };
 }
 
-/// Whether a part of the layer reads the weight.
+/// Returns true if a part of the layer reads the weight.
 static bool isOfPart(const Layer &layer, std::string_view name) {
   if (layer.part == "quantize" && name == "a1_scale")
     return true;
@@ -88,7 +93,7 @@ static bool isOfPart(const Layer &layer, std::string_view name) {
 }
 
 namespace {
-/// Lists a layer's weights, as they are given.
+/// Lists a layer's weights as they are passed to a device.
 class WeightList {
 public:
   explicit WeightList(const Layer &layer) : layer(layer) {}
@@ -218,7 +223,7 @@ void WeightList::addSharedMlp() {
 
 std::vector<WeightShape> WeightList::list() && {
   addMatrices();
-  // A stored weight of floats is quantized later.
+  // Weights stored as floats are quantized later, which creates their scales.
   if (!layer.storedWeightType)
     addScales();
   if (layer.groupIndex)
@@ -242,7 +247,7 @@ static std::vector<WeightShape> weightShapes(const Layer &layer) {
   return WeightList(layer).list();
 }
 
-/// Experts [first, last) of `array`, by all cores.
+/// Fills experts [first, last) of `array` on all cores.
 static void fillExperts(const Layer &layer, const WeightShape &shape,
                         uint64_t seed, int64_t first, int64_t last,
                         HostArray &array) {
@@ -252,7 +257,7 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
       "rows of " + shape.name + " made", (last - first) * rows,
       shape.columns * reference::kStepsOfDraw, 0,
       [&](int64_t begin, int64_t end) {
-        // A thread's rows may span experts.
+        // The rows of one thread may belong to several experts.
         for (int64_t row = begin; row < end;) {
           const int64_t expert = row / rows;
           const int64_t stop = std::min(end, (expert + 1) * rows);
@@ -263,7 +268,7 @@ static void fillExperts(const Layer &layer, const WeightShape &shape,
       });
 }
 
-/// All experts as the layer's checkpoint stores them.
+/// Converts all experts to the layout of the layer's checkpoint.
 static void store(const Layer &layer, const WeightShape &shape,
                   HostWeights &weights) {
   const reference::StoredMatrix matrix =
@@ -284,7 +289,8 @@ static void store(const Layer &layer, const WeightShape &shape,
   weights.stored.emplace(shape.name, std::move(array));
 }
 
-/// The other way round, of an array that is as a checkpoint stores it.
+/// Converts an array from the layout of a checkpoint to the reference's;
+/// inverse of store().
 static void readStored(const Layer &layer, const WeightShape &shape,
                        HostWeights &weights) {
   const reference::StoredMatrix matrix =
@@ -307,8 +313,8 @@ static void readStored(const Layer &layer, const WeightShape &shape,
   array = std::move(rows);
 }
 
-/// Codes and scales in place of floats, which are given. `whose`: what the
-/// names begin with.
+/// Quantizes weights that are given as floats to codes and scales. `whose`: the
+/// prefix of the names.
 static void quantize(const Layer &layer, HostWeights &weights,
                      const std::string &whose = "") {
   if (!layer.storedWeightType || !layer.part.empty())
@@ -368,7 +374,8 @@ int64_t HostWeights::bytesOf(const Layer &layer) {
   return bytes;
 }
 
-/// Whether the elements of words are each at a place of its own.
+/// Returns true if `slots` is a permutation: each element of a word has its own
+/// place.
 static bool areSlots(const std::vector<int64_t> &slots, int64_t perWord) {
   std::vector<int64_t> sorted = slots;
   std::ranges::sort(sorted);
@@ -477,7 +484,7 @@ HostWeights HostWeights::withExpert(const Layer &layer, uint64_t seed,
                                     int64_t expert) const {
   HostWeights result;
   for (const WeightShape &shape : weightShapes(layer)) {
-    // Rows are drawn as rows, whatever they are stored as.
+    // Random rows are created in row-major order, whatever the stored layout.
     const HostArray &before =
         layer.storedWeightType ? given(shape.name) : arrays.at(shape.name);
     HostArray array(before.bytes);

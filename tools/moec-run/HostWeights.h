@@ -1,12 +1,13 @@
-//===- HostWeights.h - the stored weights of a layer ------------*- C++ -*-===//
+//===- HostWeights.h - stored weights on the host ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Host copies, made by the counter-based generator of the reference (hence the
-// same on every machine) or read out of a checkpoint; the reference reads them.
+// Weights are created by the counter-based generator of the reference, and
+// hence equal on every machine, or read from a checkpoint. The reference reads
+// them too.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,49 +25,51 @@
 
 namespace moec::run {
 
-/// The stored weights of a layer by value name; made once for all runs.
+/// The stored weights of a layer by value name, created once for all runs.
 struct HostWeights {
-  std::map<std::string, HostArray> arrays; ///< as the reference reads them
-  /// The weights that the layer stores in another way, as it stores them.
+  std::map<std::string, HostArray> arrays; ///< in the reference's layout
+  /// Weights whose layout in the layer differs from the reference's, in the
+  /// layer's layout.
   std::map<std::string, HostArray> stored;
-  /// Weights that follow from others which are stored as floats: no values of
-  /// a package.
+  /// Quantized weights that follow from weights stored as floats. They are not
+  /// values of the package.
   std::set<std::string> derived;
-  /// The array that a device is given.
+  /// Returns the array to pass to a device.
   const HostArray &given(const std::string &name) const {
     const auto found = stored.find(name);
     return found == stored.end() ? arrays.at(name) : found->second;
   }
   static HostWeights make(const reference::Layer &layer, uint64_t seed);
-  /// The size of `arrays`.
+  /// Returns the size of `arrays` in bytes.
   static int64_t bytesOf(const reference::Layer &layer);
-  /// The size of each weight as it is given [bytes], by name.
+  /// Returns the size in bytes of each weight as it is passed, by name.
   static Result<std::map<std::string, int64_t>>
   sizesOf(const reference::Layer &layer);
-  /// The weights that the package names, out of a checkpoint.
+  /// Loads the weights that the package names from a checkpoint.
   static Result<HostWeights> load(const runtime::Package &package,
                                   weights::WeightLoader &loader);
-  /// Puts arrays, as they are given, in place of those of the same names.
+  /// Replaces the weights of the given names by arrays in the layer's layout.
   void replace(const reference::Layer &layer,
                std::map<std::string, HostArray> others);
-  /// One as unpacking gives it back: as it is given, but for padding, which is
-  /// zero.
+  /// Returns a weight as unpacking reconstructs it: as it was passed, except
+  /// that padding is zero.
   HostArray unpacked(const reference::Layer &layer,
                      const std::string &name) const;
-  /// SHA-256 of each.
+  /// Returns the SHA-256 hash of each weight.
   std::map<std::string, std::string> digests() const;
-  /// These, with all that is one local expert's made anew.
+  /// Returns a copy in which the weights of one local expert are created from
+  /// `seed`.
   HostWeights withExpert(const reference::Layer &layer, uint64_t seed,
                          int64_t expert) const;
-  /// Points the weights of `inputs` here.
+  /// Points the weights of `inputs` to these arrays.
   void describe(const reference::Layer &layer, reference::Inputs &inputs) const;
 
 private:
-  /// `arrays` as they are given become those that the reference reads.
+  /// Converts `arrays` from the layer's layout to the reference's.
   void read(const reference::Layer &layer);
 };
 
-/// The weights that each local expert has its own of.
+/// Returns the names of the weights that each local expert has.
 std::vector<std::string> weightsOfExperts(const reference::Layer &layer);
 
 } // namespace moec::run

@@ -1,4 +1,4 @@
-//===- LayerSizes.cpp - the layer of a manifest and its values ------------===//
+//===- LayerSizes.cpp - checks a manifest's sizes -------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -17,18 +17,18 @@ using reference::Element;
 using reference::Layer;
 
 namespace {
-/// An extent of a value that a field of the layer says.
+/// An extent of a value that a field of the layer defines.
 struct Row {
   const char *value;
-  bool isLast; ///< the innermost extent; else the outermost
+  bool isLast; ///< the innermost extent, else the outermost
   const char *field;
   int64_t extent;
 };
 
-/// A value whose element type the caller does not choose.
+/// A value whose element type the caller cannot choose.
 struct TypeRow {
   const char *value;
-  const char *field; ///< null if the type follows from no field
+  const char *field; ///< null if no field defines the type
   const Element *type;
 };
 } // namespace
@@ -58,7 +58,7 @@ static Result<void> checkType(const TypeRow &row, const Value &value) {
       row.field ? std::string(" as layer.") + row.field + " says" : "");
 }
 
-/// Bounds every product of sizes that the reference makes.
+/// Limits every product of sizes that the reference computes.
 static Result<void> checkProducts(const Layer &layer) {
   const auto rows = std::max(layer.intermediate, layer.storedIntermediate);
   const auto columns = std::max(layer.hidden, layer.storedHidden);

@@ -1,12 +1,12 @@
-//===- LayerSizes.h - the layer of a manifest and its values ----*- C++ -*-===//
+//===- LayerSizes.h - checks a manifest's sizes -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The reference computes with the sizes of a manifest's `layer`, in arrays that
-// have the sizes of its `values`. Anybody may have written both.
+// The reference computes with the sizes of a manifest's `layer` on arrays with
+// the sizes of its `values`. Both come from an untrusted file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 namespace moec::run {
 
 /// Checks that inputs, outputs and weights have the extents and element types
-/// that the layer says, and that no size of a weight overflows. An error names
+/// that the layer specifies, and that no weight size overflows. An error names
 /// the field of the layer and the value.
 Result<void> checkSizes(const reference::Layer &layer,
                         const Manifest &manifest);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Everything goes through Package, Layer and Context as an engine would.
+// Uses only Package, Layer and Context, like an inference engine.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,7 +92,7 @@ Result<void> LoadedLayer::setWeights(const HostWeights &weights) {
     weightMemory.push_back(std::move(memory));
   }
   auto start = Clock::now();
-  // Packed weights that cannot lie in place get memory of their own.
+  // Packed weights that cannot be packed in place need their own memory.
   for (const Pack &pack : code->target().pack) {
     if (pack.inPlace)
       continue;
@@ -123,7 +123,7 @@ Result<void> LoadedLayer::checkInput(const Tensor &tensor, int64_t bytes,
                                      int64_t tokens) const {
   const Value *value = findValue(code->manifest(), code->target(), tensor.name);
   if (!value)
-    return {}; // Context::run refuses it
+    return {}; // Context::run rejects the tensor
   auto symbols = TRY(symbolsFor(code->manifest(), tokens, code->smCount()));
   auto needed = TRY(valueBytes(*value, symbols, tensor.elementType,
                                tensor.hasStrides ? tensor.strides[0] : 0));
@@ -139,7 +139,7 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs,
   DeviceInputs result;
   auto add = [&](const char *name, const void *data, int64_t bytes,
                  std::string_view type) -> Result<void> {
-    // A part reads some of what the layer does.
+    // A part of a layer reads only some of its inputs.
     if (!described.part.empty() &&
         !findValue(code->manifest(), code->target(), name))
       return {};
@@ -149,7 +149,7 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs,
     tensor.name = name;
     tensor.data = memory.data();
     tensor.elementType = type;
-    if (tensor.name != "x") // Its stride is not known yet.
+    if (tensor.name != "x") // the stride of x is not known yet
       TRY(checkInput(tensor, bytes, tokens));
     result.tensors.push_back(tensor);
     result.memory.push_back(std::move(memory));
@@ -167,7 +167,8 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs,
     const char *name;
     const HostArray &array;
     const reference::Matrix &matrix;
-    bool choosesType = false; ///< else it is of the value's only type
+    bool choosesType = false; ///< the caller chooses the element type; else the
+                              ///< value has only one
   };
   for (const Row &row :
        {Row{"logits", inputs.logits, given.logits, true},

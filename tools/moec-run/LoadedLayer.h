@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One package on one device: loaded, its weights uploaded and packed once. It
-// runs inputs and outputs of any token count.
+// One package, loaded on one device, whose weights are uploaded and packed
+// once. It runs with any number of tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,20 +21,22 @@
 
 namespace moec::run {
 
-/// Inputs in device memory, as tensors of a run, which gives them shapes.
+/// Inputs in device memory, as tensors for a run. The run sets their shapes.
 struct DeviceInputs {
   std::vector<tools::Buffer> memory;
   std::vector<runtime::Tensor> tensors;
 };
 
-/// A run writes out, and ids, weights, counts where the package has them.
+/// The output buffers of a run: out, and ids, weights and counts if the package
+/// has them.
 struct DeviceOutputs {
   std::map<std::string, GuardedBuffer> buffers;
   std::vector<runtime::Tensor> tensors() const;
-  /// Damaged canaries by name, or "".
+  /// Returns the names of outputs with damaged canaries, or "".
   Result<std::string> damage() const;
 };
 
+/// A loaded package with its packed weights.
 class LoadedLayer {
 public:
   static Result<std::unique_ptr<LoadedLayer>> open(const tools::Device &device,
@@ -43,23 +45,23 @@ public:
 
   const tools::Device &device() const { return owner; }
   const runtime::Package &package() const { return *code; }
-  /// The layer, as the reference reads it out of the manifest.
+  /// Returns the layer as the reference parses it from the manifest.
   const reference::Layer &layer() const { return described; }
   double packMilliseconds() const { return packTime; }
 
-  /// Uploads and packs; the weights stay with this object.
+  /// Uploads and packs the weights, which this object then owns.
   Result<void> setWeights(const HostWeights &weights);
-  /// Takes the packed weights of another package of the same layer, which must
-  /// outlive this one and pack in the same way.
+  /// Uses the packed weights of `other`, which must outlive this object. Its
+  /// package must be of the same layer and have the same packed layout.
   Result<void> shareWeights(const LoadedLayer &other);
   runtime::Layer &packed() { return *packedLayer; }
-  /// The device's copy of a weight as it was given.
+  /// Returns the device's copy of a weight as it was passed.
   void *storedWeight(const std::string &name) const {
     return storedAt.at(name);
   }
 
-  /// Checks that the inputs of a run of so many tokens are as large as the
-  /// package reads them.
+  /// Uploads the inputs of a run of `tokens` tokens. Checks that they are as
+  /// large as the package's values.
   Result<DeviceInputs> upload(const HostInputs &inputs, int64_t tokens);
   Result<DeviceOutputs> makeOutputs(int64_t tokens);
   Result<GuardedBuffer> makeWorkspace(int64_t tokens);
@@ -71,7 +73,7 @@ public:
                    int64_t tokens, const std::string &variant,
                    bool overlap = false);
 
-  /// Adds value `name` with the shape that it has in a run of so many tokens.
+  /// Appends value `name` with its shape for a run of `tokens` tokens.
   Result<void> addTensor(std::vector<runtime::Tensor> &tensors,
                          std::string_view name, void *data,
                          int64_t tokens) const;
@@ -89,7 +91,7 @@ private:
   reference::Layer described;
   std::vector<tools::Buffer> weightMemory;
   std::vector<runtime::Tensor> weightTensors;
-  std::map<std::string, void *> storedAt; ///< weights as given, by name
+  std::map<std::string, void *> storedAt; ///< weights as passed, by name
   std::unique_ptr<runtime::Layer> packedLayer;
   double packTime = 0;
 };

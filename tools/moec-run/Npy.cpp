@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The header is a dictionary in Python's spelling; its grammar here is what
-// numpy.save prints, with any spaces between the words.
+// The header is a Python dictionary literal. The parser accepts the grammar
+// that numpy.save prints, with any spaces between words.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +29,7 @@ using namespace moec::run;
 
 static constexpr std::string_view kMagic = "\x93NUMPY";
 static constexpr size_t kShortPrefix = 10, kLongPrefix = 12;
-/// A header that numpy.save writes has about 100 bytes.
+/// Limit for the header; numpy.save writes about 100 bytes.
 static constexpr size_t kMostHeader = 1 << 16;
 
 std::string moec::run::shapeText(const std::vector<int64_t> &shape) {
@@ -37,7 +37,8 @@ std::string moec::run::shapeText(const std::vector<int64_t> &shape) {
 }
 
 namespace {
-/// Reads the header's dictionary; false where it is not one.
+/// Parses the dictionary of the header. read() returns false if it is
+/// malformed.
 class HeaderReader {
 public:
   explicit HeaderReader(std::string_view text) : rest(text) {}
@@ -115,7 +116,7 @@ private:
   std::string_view rest;
 };
 
-/// An open file, read from its beginning.
+/// A file that is read from its start.
 class NpyFile {
 public:
   NpyFile(const std::string &path, Descriptor file)
@@ -173,7 +174,7 @@ Result<std::string> NpyFile::readHeader() {
   return header;
 }
 
-/// Bytes of one number of a dtype; 0 where it is none that is taken.
+/// Returns the bytes of one element of a dtype, or 0 if it is not supported.
 static int64_t bytesOf(std::string_view dtype) {
   for (const char *one : {"|i1", "|u1"})
     if (dtype == one)
@@ -187,7 +188,7 @@ static int64_t bytesOf(std::string_view dtype) {
 
 Result<NpyArray> NpyFile::read() {
   std::string header = TRY(readHeader());
-  // A structured dtype is a list; its elements are none of plain numbers.
+  // A structured dtype is a list, whose elements are not plain numbers.
   if (header.find("'descr': [") != std::string::npos)
     return refuse("expected plain numbers, got a structured dtype");
   HeaderReader fields(header);
@@ -211,7 +212,7 @@ Result<NpyArray> NpyFile::read() {
   const off_t at = ::lseek(file.get(), 0, SEEK_CUR);
   if (at < 0 || ::fstat(file.get(), &info) != 0)
     return fileError("cannot read", path);
-  // Before memory is asked for.
+  // Checked before memory is allocated.
   if (info.st_size - at != total)
     return refuse(fmt::format("expected {} bytes of elements for dtype '{}' "
                               "and shape {}, got {}",
@@ -235,7 +236,7 @@ Result<void> moec::run::writeNpy(const std::string &path,
   std::string header = fmt::format(
       "{{'descr': '{}', 'fortran_order': False, 'shape': ({}{}), }}", dtype,
       fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-  // Elements begin at a multiple of 64.
+  // The elements start at a multiple of 64.
   constexpr size_t kAlignment = 64;
   while ((kShortPrefix + header.size() + 1) % kAlignment != 0)
     header += ' ';

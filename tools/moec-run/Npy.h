@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Versions 1.0 and 2.0, as numpy.save writes them: plain numbers, little-endian
-// and in C order. All else is refused.
+// Supports versions 1.0 and 2.0, as numpy.save writes them: plain numeric
+// types, little-endian, in C order. Everything else is an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,20 +22,23 @@
 
 namespace moec::run {
 
+/// An array of a .npy file.
 struct NpyArray {
-  std::string dtype; ///< as the file spells it, "<f4" say
+  std::string dtype; ///< the file's spelling, such as "<f4"
   std::vector<int64_t> shape;
   HostArray elements;
 };
 
+/// Reads a .npy file. The caller should treat it as untrusted; sizes are
+/// checked before memory is allocated.
 Result<NpyArray> readNpy(const std::string &path);
 
-/// Writes version 1.0, by one rename.
+/// Writes version 1.0 atomically, by renaming a temporary file.
 Result<void> writeNpy(const std::string &path, std::string_view dtype,
                       const std::vector<int64_t> &shape,
                       const HostArray &elements);
 
-/// "[7, 2048]".
+/// Formats a shape as "[7, 2048]".
 std::string shapeText(const std::vector<int64_t> &shape);
 
 } // namespace moec::run

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// CLI11, and the environment's table below the options' help.
+// Uses CLI11, and prints the table of environment variables below the options.
 //
 //===----------------------------------------------------------------------===//
 
@@ -108,7 +108,7 @@ bool moec::run::refuseUsage(const Options &options, const std::string &text,
   return false;
 }
 
-/// Reads NAME=FILE; what is wrong, or "".
+/// Parses NAME=FILE arguments. Returns an error text, or "".
 static std::string readFiles(const char *option,
                              const std::vector<std::string> &words,
                              std::map<std::string, std::string> &files) {
@@ -124,7 +124,7 @@ static std::string readFiles(const char *option,
   return "";
 }
 
-/// Fills inputFiles and outputFiles; what is wrong with them, or "".
+/// Fills inputFiles and outputFiles. Returns an error text, or "".
 static std::string checkFiles(const CLI::App &app, Options &options) {
   for (const std::string &text :
        {readFiles("--input", options.inputWords, options.inputFiles),
@@ -143,7 +143,7 @@ static std::string checkFiles(const CLI::App &app, Options &options) {
   return "";
 }
 
-/// Names an option that would have no effect; "" if each has one.
+/// Returns an error about an option that would have no effect, or "".
 static std::string findUnused(const CLI::App &app, const Options &options) {
   if (options.prebuild)
     for (const char *name :

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The options, checked as far as that needs no package.
+// The command-line options, validated as far as possible without a package.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,47 +26,54 @@ class App;
 
 namespace moec::run {
 
+/// The options of moec-run, and some that only tests set.
 struct Options {
-  std::string program = "moec-run"; ///< begins what goes to standard error
+  /// The program's name, the prefix of messages on standard error.
+  std::string program = "moec-run";
   std::string package;
-  std::string deviceName; ///< as the command line says it; "": nothing said
+  std::string deviceName; ///< as the command line spells it; "": not given
   runtime::DeviceKind device = runtime::DeviceKind::Host;
   std::vector<int64_t> tokens = {1};
   std::string variant;
   std::string arch;
-  std::optional<int64_t> rank; ///< of the package
+  std::optional<int64_t> rank; ///< rank of the package
   uint64_t seed = 1;
   bool check = false, time = false, json = false;
   bool prebuild = false, strict = false;
   int jobs = 0;
   std::vector<std::string> routing = {"uniform"};
-  std::string weights;                     ///< a checkpoint; "": random ones
-  bool quantize = false;                   ///< that checkpoint's floats
-  bool noSharedExperts = false;            ///< its shared experts are another's
-  std::vector<std::string> ignoredTensors; ///< words of what is left out of it
-  int64_t layer = -1;       ///< its layer; -1: the first that has experts
-  bool tokensGiven = false; ///< on the command line
-  /// NAME=FILE of --input and --output, and .npy files by name.
+  std::string weights;   ///< checkpoint path; "": random weights
+  bool quantize = false; ///< quantize the checkpoint's float weights
+  /// Another program computes the shared experts of the checkpoint.
+  bool noSharedExperts = false;
+  std::vector<std::string> ignoredTensors; ///< words of tensor names that are
+                                           ///< left out
+  /// Layer of the checkpoint; -1: the first one that has experts.
+  int64_t layer = -1;
+  bool tokensGiven = false; ///< --tokens is on the command line
+  /// The NAME=FILE arguments of --input and --output, and their .npy files by
+  /// name.
   std::vector<std::string> inputWords, outputWords;
   std::map<std::string, std::string> inputFiles, outputFiles;
 
-  // No option of moec-run sets these; test/check has some.
+  // moec-run has no options for the following members; test/check has some.
   InputOptions inputs;
   bool capture = false, twice = false;
-  bool beside = true;   ///< other kernels run during a second run on a GPU
-  int64_t sample = 256; ///< tokens that the reference takes on a GPU
-  bool poison = true;   ///< outputs and workspace begin as 0xFF bytes
+  bool beside = true;   ///< on a GPU, other kernels run during the second run
+  int64_t sample = 256; ///< tokens that the reference computes on a GPU
+  bool poison = true;   ///< outputs and workspace are filled with 0xFF bytes
 };
 
 /// Declares the options of moec-run.
 void addOptions(CLI::App &app, Options &options);
 
-/// Parses and checks what addOptions declared. Returns true to go on; false to
-/// end the program with `status`, after what was to be said has been printed.
+/// Parses and validates the options that addOptions() declared. Returns true to
+/// continue. Returns false to end the program with `status`; all messages have
+/// then been printed.
 bool parseOptions(CLI::App &app, int argc, char **argv, Options &options,
                   int &status);
 
-/// Says on standard error why the command line makes no sense; returns false.
+/// Prints a usage error to standard error; returns false.
 bool refuseUsage(const Options &options, const std::string &text, int &status);
 
 } // namespace moec::run

@@ -1,11 +1,11 @@
-//===- Report.cpp - what moec-run prints ----------------------------------===//
+//===- Report.cpp - the output of moec-run --------------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Table and JSON from one structure.
+// The table and the JSON are printed from the same structure.
 //
 //===----------------------------------------------------------------------===//
 
@@ -88,7 +88,7 @@ void moec::run::printJson(const RunReport &report, int indent) {
   json["status"] = report.status;
   if (!report.error.empty())
     json["error"] = report.error;
-  // Either ends the process, and with it the lines that were under way.
+  // Each of these ends the process, including other lines in progress.
   if (report.driverFailed)
     json["driver_failed"] = true;
   if (report.hung)
@@ -161,8 +161,8 @@ void moec::run::printTable(const RunReport &report, bool timed, bool checked) {
 }
 
 double moec::run::millisecondsSinceExec() {
-  // Field 22 of /proc/self/stat, in ticks since boot; the name in field 2 may
-  // hold anything but ends with the last ')'.
+  // Field 22 of /proc/self/stat is the start time in ticks since boot. The name
+  // in field 2 may contain any character, but ends with the last ')'.
   std::ifstream file("/proc/self/stat");
   std::string text;
   std::getline(file, text);

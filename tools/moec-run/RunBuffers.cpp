@@ -1,4 +1,4 @@
-//===- RunBuffers.cpp - what one run writes -------------------------------===//
+//===- RunBuffers.cpp - buffers that one run writes -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -78,7 +78,7 @@ void moec::run::finishDeferred(const reference::Layer &layer, int64_t tokens,
     std::ranges::fill(sums, 0.0f);
     for (int64_t k = 0; k < pairs; ++k) {
       const int64_t pair = token * pairs + k;
-      // The factor of the output is the routed experts' alone.
+      // The output factor applies only to routed experts.
       const double factor = k < layer.topK ? layer.outputScale : 1;
       for (int64_t c = 0; positions[pair] >= 0 && c < hidden; ++c)
         sums[c] += float(factor * weights[pair]) *

@@ -1,11 +1,12 @@
-//===- RunBuffers.h - what one run writes -----------------------*- C++ -*-===//
+//===- RunBuffers.h - buffers that one run writes ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Outputs, workspace and context; what a run left there, on the host.
+// Outputs, workspace and context of a run, and copies of the outputs on the
+// host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,6 +17,7 @@
 
 namespace moec::run {
 
+/// The buffers of one run.
 struct RunBuffers {
   DeviceOutputs outputs;
   GuardedBuffer workspace;
@@ -24,19 +26,19 @@ struct RunBuffers {
   static Result<RunBuffers> create(LoadedLayer &layer, int64_t tokens);
 };
 
-/// Outputs on the host, by name.
+/// Output arrays on the host, by name.
 using HostOutputs = std::map<std::string, HostArray>;
 
 Result<HostOutputs> download(const DeviceOutputs &outputs);
-/// Runs in `buffers`, or in memory of its own, and waits. "" takes the variant
-/// of the token count.
+/// Run the layer in `buffers`, or in temporary buffers, and wait. `variant` "":
+/// chosen by the token count.
 Result<HostOutputs> runIn(LoadedLayer &layer, const RunBuffers &buffers,
                           const DeviceInputs &inputs, int64_t tokens,
                           const std::string &variant);
 Result<HostOutputs> runOnce(LoadedLayer &layer, const DeviceInputs &inputs,
                             int64_t tokens, const std::string &variant);
 
-/// The elements of output `name`; null if there is no such output.
+/// Returns the elements of output `name`, or null if there is no such output.
 template <typename T>
 const T *find(const HostOutputs &outputs, const char *name) {
   const auto it = outputs.find(name);
@@ -45,11 +47,13 @@ const T *find(const HostOutputs &outputs, const char *name) {
              : reinterpret_cast<const T *>(it->second.data.get());
 }
 
-/// Which output differs from `first` and where, or "".
+/// Describes the first output that differs from `first` and its position, or
+/// returns "".
 std::string differing(const HostOutputs &first, const HostOutputs &second);
 
-/// Makes "out" of "partials", "positions" and "weights" where a layer leaves
-/// the last step to its caller: sums in f32 in the order of k, rounded once.
+/// Computes "out" from "partials", "positions" and "weights" if the layer
+/// leaves the last step to its caller. Sums are accumulated in f32 in the order
+/// of k and rounded once.
 void finishDeferred(const reference::Layer &layer, int64_t tokens,
                     HostOutputs &outputs);
 

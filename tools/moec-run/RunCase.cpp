@@ -1,11 +1,11 @@
-//===- RunCase.cpp - one token count, run and checked ---------------------===//
+//===- RunCase.cpp - runs and checks one case -----------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Run, download, compare; run again under disturbance; time.
+// Runs, downloads, compares; runs again under disturbance; measures.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@ using namespace moec;
 using namespace moec::run;
 using namespace moec::runtime;
 
-/// Another stream, another workspace with other content, and on a GPU other
-/// kernels beside it; the bits must be the same.
+/// Runs again on another stream, in a workspace with other contents, and on a
+/// GPU while other kernels run. The outputs must be bitwise identical.
 static Result<void> runTwice(RunSetup &setup, const DeviceInputs &inputs,
                              const HostOutputs &first, int64_t tokens,
                              CaseResult &result) {
@@ -73,7 +73,7 @@ static std::string inputsName(RoutingInput inputs) {
   return "";
 }
 
-/// Checks what a run of some tokens left in `buffers`.
+/// Checks the outputs that a run left in `buffers`.
 static Result<void> checkCase(RunSetup &setup, int64_t tokens,
                               const Precision &precision,
                               const HostInputs &inputs,
@@ -82,7 +82,8 @@ static Result<void> checkCase(RunSetup &setup, int64_t tokens,
   const Options &options = setup.options;
   const reference::Layer &layer = setup.layer.layer();
   finishDeferred(layer, tokens, outputs);
-  // The bytes themselves are compared with those of other runs.
+  // The original bytes are compared with those of other runs, so a copy is
+  // settled.
   HostOutputs settled;
   if (layer.batched) {
     HostArray out(outputs.at("out").bytes);
@@ -107,7 +108,7 @@ static Result<void> checkCase(RunSetup &setup, int64_t tokens,
       {setup, tokens, precision, inputs, device, outputs, judged}, result);
 }
 
-/// Whether something was written beside outputs and workspace.
+/// Checks that nothing was written outside of outputs and workspace.
 static Result<void> checkDamage(const RunBuffers &buffers, CaseResult &result) {
   auto damaged = buffers.workspace.damage();
   if (!damaged)
@@ -156,7 +157,7 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
     return layer.run(*buffers.context, 0, device, buffers.outputs, tokens,
                      options.variant);
   };
-  // A run of no tokens launches nothing, so there is nothing to capture.
+  // A run of 0 tokens has no launches that could be captured.
   const bool captured = options.capture && tokens > 0;
   TRY(captured ? machine.runCaptured(once) : once());
   TRY(machine.synchronizeAll());
@@ -173,7 +174,7 @@ Result<CaseResult> moec::run::runCase(RunSetup &setup, int64_t tokens,
     } else if (options.poison) {
       checkUntouched(outputs, result);
     } else {
-      // Without poison there is nothing to recognize.
+      // Without poison, an unwanted write cannot be detected.
       result.text = "0 tokens: not checked without poison";
     }
   }

@@ -1,14 +1,14 @@
-//===- RunCase.h - one token count, run and checked -------------*- C++ -*-===//
+//===- RunCase.h - runs and checks one case ---------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A case is a token count and a routing pattern. It passes when the output is
-// within the reference's rules, ids, weights and counts are right, nothing was
-// written outside of outputs and workspace, and a second, disturbed run gives
-// the same bits.
+// A case is a token count and a routing pattern. It passes if all of the
+// following hold: the output satisfies the reference's rules; ids, weights and
+// counts are correct; nothing outside of outputs and workspace was written; a
+// second run under disturbance is bitwise identical.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,31 +21,33 @@
 
 namespace moec::run {
 
-/// All cases of a run share this.
+/// The objects that all cases of a run share.
 struct RunSetup {
   RunHooks &hooks;
   const Options &options;
   const HostWeights &weights;
   const GivenTensors &given;
   LoadedLayer &layer;
-  /// For packages that run on the same inputs; null: nothing is kept.
+  /// The reference's rows, for packages that run on the same inputs; null: not
+  /// kept.
   KeptRows *kept = nullptr;
 };
 
-/// A case of some tokens that has run, for RunHooks::check.
+/// A case with at least one token that has run, for RunHooks::check().
 struct FinishedCase {
   RunSetup &setup;
   int64_t tokens;
   const Precision &precision;
   const HostInputs &inputs;
-  const DeviceInputs &device; ///< the same inputs
-  /// As the run left them, with "out" where the layer defers it.
+  const DeviceInputs &device; ///< the same inputs on the device
+  /// The outputs as the run left them, with "out" if the layer defers it.
   const HostOutputs &outputs;
-  /// The same after settleRows.
+  /// The outputs after settleRows().
   const HostOutputs &settled;
 };
 
-/// Errors are those of the package or the device; a failed check is a result.
+/// Runs one case. An error comes from the package or the device; a failed check
+/// is part of the result.
 Result<CaseResult> runCase(RunSetup &setup, int64_t tokens,
                            const std::string &pattern);
 

@@ -1,12 +1,12 @@
-//===- RunHooks.h - what a program adds to a run ----------------*- C++ -*-===//
+//===- RunHooks.h - extensions of a run -------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// moec-run adds nothing. test/check/ runs many packages beside each other on
-// one device, and checks more of each.
+// moec-run uses the defaults. test/check/ runs many packages on one device at
+// the same time, and checks more of each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,31 +26,34 @@ struct Options;
 struct RunReport;
 class LoadedLayer;
 
+/// Callbacks that a program may override.
 class RunHooks {
 public:
   virtual ~RunHooks() = default;
 
-  /// Lets others have the device; false if it was not held. acquireDevice()
-  /// takes it again.
+  /// Releases the device for other runs; returns false if it was not held.
+  /// acquireDevice() acquires it again.
   virtual bool releaseDevice() { return false; }
   virtual void acquireDevice() {}
 
-  /// Called before weights of so many bytes are made, and when they are freed.
+  /// Called before weights of the given size are created, and when they are
+  /// freed.
   virtual void reserveWeights(int64_t /*bytes*/) {}
   virtual void releaseWeights(int64_t /*bytes*/) {}
 
-  /// Whether the options fit the layer. An error is wrong usage.
+  /// Checks that the options fit the layer. An error is a usage error.
   virtual Result<void> checkUsage(const LoadedLayer & /*layer*/) { return {}; }
-  /// Called when the weights are packed, `fresh` if in this run. What fails is
-  /// a case of the report.
+  /// Called when the weights are packed. `fresh`: they were packed in this run.
+  /// Failures are added to the report as cases.
   virtual Result<void> prepare(const HostWeights & /*weights*/,
                                LoadedLayer & /*layer*/, bool /*fresh*/,
                                RunReport & /*report*/) {
     return {};
   }
-  /// Whether check() wants to see the cases.
+  /// Returns true if check() must be called for each case.
   virtual bool checksCases() const { return false; }
-  /// Checks more of a case of some tokens; what fails is noted in the result.
+  /// Performs further checks of a case with tokens, and stores failures in the
+  /// result.
   virtual Result<void> check(const FinishedCase & /*finished*/,
                              CaseResult & /*result*/) {
     return {};
@@ -59,7 +62,7 @@ public:
   virtual void finish() {}
 };
 
-/// While it lives, others may use the device.
+/// Releases the device for other runs during its lifetime.
 class HostWork {
 public:
   explicit HostWork(RunHooks &hooks)

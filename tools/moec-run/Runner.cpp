@@ -1,4 +1,4 @@
-//===- Runner.cpp - one package after the other on one device -------------===//
+//===- Runner.cpp - runs packages on one device ---------------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -28,8 +28,8 @@ int moec::run::refuse(const Options &options, const Error &error,
   return report.status = status;
 }
 
-/// A forced variant that does not exist, or not for these tokens, is wrong
-/// usage; the package says which.
+/// Checks that a forced variant exists and supports the token counts. Otherwise
+/// it is a usage error, whose message comes from the package.
 static Result<void> checkVariant(const Options &options,
                                  const LoadedLayer &layer) {
   if (options.variant.empty())
@@ -40,7 +40,7 @@ static Result<void> checkVariant(const Options &options,
   return {};
 }
 
-/// Whether what is loaded for one serves the other.
+/// Returns true if the package loaded for one set of options serves the other.
 static bool shareLoad(const Options &a, const Options &b) {
   return a.package == b.package && a.device == b.device && a.arch == b.arch &&
          a.rank == b.rank && a.strict == b.strict && a.poison == b.poison &&
@@ -59,7 +59,7 @@ void Runner::drop() {
   reserved = 0;
 }
 
-/// The layer's weights out of the checkpoint that --weights names.
+/// Loads the layer's weights from the checkpoint of --weights.
 Result<void> Runner::loadCheckpoint(const Options &options) {
   auto checkpoint = TRY(weights::Checkpoint::open(options.weights));
   auto loader = TRY(
@@ -139,7 +139,7 @@ Result<void> Runner::runCases(const Options &options, RunReport &report) {
                    options.program, tokens, result->routing, result->variant,
                    result->text);
       report.cases.push_back(std::move(*result));
-      // Given ids know no patterns.
+      // Patterns apply only to logits, not to given ids.
       if (options.inputs.routeBy != RoutingInput::Logits)
         break;
     }
@@ -166,8 +166,8 @@ int Runner::run(const Options &options, RunReport &report) {
   auto done = runCases(options, report);
   hooks.finish();
   if (!done) {
-    // Work that is still under way must not become another run's error, and no
-    // next run begins with it.
+    // Waits for work in flight, so that it cannot cause an error in the next
+    // run.
     auto ended = device->synchronizeAll();
     drop();
     return refuse(options,
@@ -179,7 +179,8 @@ int Runner::run(const Options &options, RunReport &report) {
   return report.status = report.passed() ? 0 : 1;
 }
 
-/// Fills the cache with the kernels of one share, which all of its ranks run.
+/// Compiles the kernels of one share into the cache. All ranks of the share run
+/// them.
 static Result<void> prebuildShare(const PackageFiles &files,
                                   const Options &options, RunReport &report) {
   std::vector<std::string> archs;
@@ -187,7 +188,7 @@ static Result<void> prebuildShare(const PackageFiles &files,
     if (options.arch.empty() || target.arch == options.arch)
       archs.push_back(target.arch);
   if (archs.empty())
-    archs.push_back(options.arch); // load() says what there is
+    archs.push_back(options.arch); // load() reports the available archs
   for (const std::string &arch : archs) {
     runtime::LoadOptions load;
     load.prebuild = true;
@@ -203,7 +204,7 @@ static Result<void> prebuildShare(const PackageFiles &files,
   return {};
 }
 
-/// Without a rank, for all of them.
+/// Compiles the kernels of options.rank, or of all ranks.
 static Result<void> prebuildShares(const Options &options, RunReport &report) {
   const SignalsInterrupt signals;
   Shares shares;

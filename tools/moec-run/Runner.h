@@ -1,12 +1,12 @@
-//===- Runner.h - one package after the other on one device -----*- C++ -*-===//
+//===- Runner.h - runs packages on one device -------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A run goes from the package to the report. A loaded package and its weights
-// stay for the next run, which may use them again.
+// A run covers everything from the package to the report. A loaded package and
+// its weights are kept, so that the next run can reuse them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +22,11 @@
 
 namespace moec::run {
 
-/// Says an error on stderr and in the report; returns the status.
+/// Reports an error on stderr and in `report`; returns the exit status.
 int refuse(const Options &options, const Error &error, RunReport &report,
            int status = 1);
 
-/// Belongs to one thread.
+/// Runs one package after another. Not thread-safe.
 class Runner {
 public:
   explicit Runner(RunHooks &hooks) : hooks(hooks) {}
@@ -34,9 +34,9 @@ public:
   Runner(const Runner &) = delete;
   Runner &operator=(const Runner &) = delete;
 
-  /// The exit status, which is the report's too.
+  /// Runs one package; returns the exit status, which is also in the report.
   int run(const Options &options, RunReport &report);
-  /// Frees package and weights.
+  /// Frees the package and the weights.
   void drop();
 
 private:
@@ -50,15 +50,15 @@ private:
   Options loadedFor;
   GivenTensors given;
   HostWeights weights;
-  std::unique_ptr<LoadedLayer> layer; ///< null: nothing is loaded
+  std::unique_ptr<LoadedLayer> layer; ///< null: no package is loaded
   bool weightsSet = false;
-  int64_t reserved = 0; ///< bytes of weights
+  int64_t reserved = 0; ///< bytes reserved for weights
   double weightsTime = 0;
   int64_t checkpointLayer = 0;
   std::map<std::string, std::string> digests;
 };
 
-/// Compiles into the cache: the target asked for, or all of them.
+/// Compiles kernels into the cache: for `options.arch`, or for all targets.
 int prebuild(const Options &options, RunReport &report);
 
 } // namespace moec::run

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The driver: options, one run and its report. Exit status: 0, 1 (refused or a
-// check failed, with the reason on stderr), 2 (usage).
+// Parses the options, performs one run and prints its report. Exit status: 0; 1
+// if the package is rejected or a check fails, with the reason on stderr; 2 for
+// a usage error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +20,7 @@
 using namespace moec;
 using namespace moec::run;
 
-/// "moec run" or "moec check" if moec has started this program.
+/// Returns "moec run" or "moec check" if moec started this program.
 static std::string programName(int argc, char **argv) {
   const std::string name = argc > 0 ? argv[0] : "";
   return name.starts_with("moec ") ? name : "moec-run";

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""How fast a layer is on this GPU, beside what else computes it here."""
+"""Times a layer on this GPU, and compares it with other systems that are installed."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -24,17 +24,18 @@ def bench(
     progress: Callable[[str], None] | None = None,
     **options: Any,
 ) -> Result:
-    """Times layers from logits to the reduced output, in CUDA graphs that take turns.
+    """Times layers from logits to the reduced output, in CUDA graphs that run in alternation.
 
-    layers: as moec.compile() takes them. schemes: none for that of the layer.
-    systems: names of moec.bench.systems.SYSTEMS; None for all. One that is not installed is listed in the result.
-    skew: 0 for even routing; s gives the expert of rank r the odds (r + 1)^-s.
-    passes: turns of all systems; a time is their median.
+    layers: as moec.compile() accepts them.
+    schemes: quantization schemes to time each layer with. Empty: the layer's own scheme.
+    systems: names of moec.bench.systems.SYSTEMS. None: all. A system that is not installed is listed in the result.
+    skew: 0: uniform routing. s: the expert of rank r is selected with odds (r + 1)^-s.
+    passes: number of passes over all systems; a time is the median of the passes.
     limit_s: a system whose compilation or run takes longer is left out.
-    options: of moec.compile().
+    options: those of moec.compile().
 
-    Raises InvalidArgument for an unknown system, NotSupported for a layer that moec cannot serve or has no random weights
-    for, ImportError without torch, NoDriver without a GPU, and RuntimeError where moec's own run fails.
+    Raises InvalidArgument for an unknown system, NotSupported for a layer that moec does not support or has no random weights
+    for, ImportError without torch, NoDriver without a GPU, and RuntimeError if moec's own run fails.
     """
     import moec
     from moec import _gpu, catalog, explain, load
@@ -80,7 +81,7 @@ def bench(
     for source in layers:
         for scheme in schemes or (None,):
             given = options | {"arch": arch} | ({"scheme": scheme} if scheme else {})
-            # Bad input is an error here, before a process is made.
+            # Invalid input is reported here, before a process is started.
             manifest = load(compile_layer(source, **given), device="host").manifest
             case = Case.of(manifest["layer"])
             gpu = manifest["targets"][0].get("gpu", "")

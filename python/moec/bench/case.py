@@ -1,8 +1,8 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""One layer to time: its numbers, random weights as checkpoints store them, and the output in float32.
+"""One layer to time: its sizes, random weights in checkpoint layout, and the output in float32.
 
-E experts of this rank, H hidden size, I intermediate size. The first matmul has the rows [gates, ups].
+E: experts of this rank, H: hidden size, I: intermediate size. The first matmul has the rows [gate, up].
 """
 
 import dataclasses
@@ -15,9 +15,9 @@ Tensor: TypeAlias = Any
 """A torch.Tensor."""
 
 INT4_OFFSET = 8
-# The standard deviation of the codes of random weights.
+# The standard deviation of the codes (quantized values) of random weights.
 FP8_STEPS, INT8_STEPS = 64.0, 32.0
-# The norm of the difference over the norm of the reference. The activations' rounding to e4m3 alone makes 0.04.
+# Limit for the norm of the difference over the norm of the reference. Rounding activations to e4m3 alone causes 0.04.
 TOLERANCE = {
     "bf16": 0.01,
     "fp8_block": 0.07,
@@ -27,19 +27,19 @@ TOLERANCE = {
     "mxfp4_w4a16": 0.01,
     "nvfp4_w4a16": 0.01,
 }
-# Stored columns that share a scale, and the scale's bytes.
+# For each scheme, the stored columns that share a scale and the bytes of the scale.
 GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1)}
-# Schemes with a scale for each weight row.
+# Schemes with one scale per weight row.
 CHANNELS = ("fp8_channel", "int8_channel")
 BLOCK = 128
-NVFP4_SCALE = 64.0  # the mean of group scales
-E2M1_SPREAD = 2.93  # the standard deviation of random codes
+NVFP4_SCALE = 64.0  # mean of the group scales
+E2M1_SPREAD = 2.93  # standard deviation of random codes
 SOFTMAX = (("softmax", "sum"), ("identity", "softmax"))
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """The numbers of a layer."""
+    """The sizes and the scheme of a layer."""
 
     name: str
     scheme: str
@@ -57,7 +57,7 @@ class Case:
 
     @classmethod
     def of(cls, layer: Mapping[str, Any]) -> "Case":
-        """layer: a manifest's. Raises NotSupported for one that no other system is asked to compute."""
+        """Creates the case of a manifest's layer. Raises NotSupported for a layer that other systems are not timed with."""
         name, scheme, routing = layer["name"], layer["quant"]["name"], layer["routing"]
         if scheme not in TOLERANCE:
             raise NotSupported(f"{name}: moec bench has random weights of {', '.join(TOLERANCE)}; the layer's scheme is {scheme}")
@@ -74,7 +74,7 @@ class Case:
                 f"{name}: moec bench times routed experts in bf16 with silu and without biases; the layer has {wrong[0]}"
             )
         plain = {"select": "top_k", "scale": 1.0, "bias": False}
-        # Softmax before or after the choice: both give the same weights.
+        # Softmax before or after the selection: both result in the same weights.
         shares = (routing["score"], routing["normalize"])
         return cls(
             name,
@@ -89,7 +89,7 @@ class Case:
         )
 
     def expert_bytes(self) -> int:
-        """Stored bytes of one expert's weights and scales."""
+        """Returns the stored bytes of one expert's weights and scales."""
         total = 0
         for rows, columns in ((2 * self.width, self.hidden), (self.hidden, self.width)):
             if self.scheme == "bf16":
@@ -101,27 +101,27 @@ class Case:
             else:
                 group, scale = GROUPS[self.scheme]
                 total += rows * columns // 2 + scale * rows * -(-columns // group)
-        # Gate, up and down each have a second scale in f32.
+        # Gate, up and down each have an f32 second scale.
         return total + (12 if self.scheme == "nvfp4_w4a16" else 0)
 
     def local(self, inputs: "Inputs") -> dict[int, int]:
-        """Rows of each expert of this rank that has any."""
+        """Returns the number of rows of each expert of this rank that has rows."""
         ids, counts = inputs.ids.unique(return_counts=True)
         here = range(self.first_expert, self.first_expert + self.experts)
         return {expert: count for expert, count in zip(ids.tolist(), counts.tolist(), strict=True) if expert in here}
 
     def moved_bytes(self, tokens: int, touched: float) -> float:
-        """Each touched expert once, x, the output and the logits, all of these in bf16."""
+        """Returns the bytes moved: each touched expert once, plus x, the output and the logits in bf16."""
         return touched * self.expert_bytes() + 2 * tokens * (2 * self.hidden + self.num_experts)
 
     def flops(self, pairs: float) -> float:
-        """Both matmuls, for pairs of a token and an expert of this rank."""
+        """Returns the FLOPs of both matmuls. `pairs`: number of (token, expert) pairs of this rank's experts."""
         return 6 * pairs * self.hidden * self.width
 
 
 @dataclasses.dataclass
 class Inputs:
-    """One run's. Ids and weights are those that softmax, top-k and renormalization give."""
+    """The inputs of one run. Ids and weights are the results of softmax, top-k and renormalization."""
 
     x: Tensor
     """bf16 [tokens, H]"""
@@ -154,19 +154,19 @@ class Weights:
     """[E, H, I]"""
 
     def named(self) -> dict[str, Tensor]:
-        """By the names of moec's packages."""
+        """Returns the weights by the names of moec's packages."""
         made = {"w13": self.first.codes, "w2": self.second.codes}
         if self.first.scale is not None:
             made |= {"w13_scale": self.first.scale, "w2_scale": self.second.scale}
         if self.first.second is not None:
-            # Gate and up of an expert share a second scale.
+            # The gate and the up of an expert share a second scale.
             of_both = self.first.second[:, None].repeat(1, 2)
             made |= {"w13_second_scale": of_both, "w2_second_scale": self.second.second[:, None]}
         return made
 
 
 def random_matrix(case: Case, rows: int, columns: int, device: str) -> Matrix:
-    """Numbers with the standard deviation columns^-0.5."""
+    """Returns random values with standard deviation columns^-0.5."""
     import torch
 
     spread, count = columns**-0.5, case.experts
@@ -184,7 +184,7 @@ def random_matrix(case: Case, rows: int, columns: int, device: str) -> Matrix:
             return Matrix(codes, scale, scales(count) * (spread / (E2M1_SPREAD * NVFP4_SCALE)))
         exponents = torch.randint(-1, 1, (count, rows, groups), device=device)
         return Matrix(codes, (exponents + 127 + round(float(torch.tensor(spread / 2).log2()))).to(torch.uint8))
-    # One expert after another: the floats of all would not fit on a GPU that holds the codes.
+    # One expert at a time: the floats of all experts would not fit on a GPU beside the codes.
     kinds = {"bf16": (torch.bfloat16, spread), "int8_channel": (torch.int8, INT8_STEPS)}
     kind, steps = kinds.get(case.scheme, (torch.float8_e4m3fn, FP8_STEPS))
     codes = torch.empty((count, rows, columns), device=device, dtype=kind)
@@ -206,14 +206,14 @@ def random_weights(case: Case, device: str = "cuda") -> Weights:
 
 
 def random_inputs(case: Case, tokens: int, skew: float = 0.0, device: str = "cuda") -> Inputs:
-    """skew: 0 is even; s gives the expert of rank r the odds (r + 1)^-s."""
+    """Creates random inputs. `skew`: 0: uniform; s: the expert of rank r is selected with odds (r + 1)^-s."""
     import torch
 
     values = torch.linspace(-2, 2, case.num_experts, device=device).bfloat16()
     order = torch.rand(tokens, case.num_experts, device=device)
     if skew:
         odds = torch.arange(1, case.num_experts + 1, device=device).float() ** -skew
-        # Gumbel's noise draws without replacement by these odds.
+        # The Gumbel trick samples without replacement with these odds.
         order = odds.log() - (-order.log()).log()
     logits = values[order.argsort(1).argsort(1)]
     weights, ids = logits.float().softmax(-1).topk(case.top_k, -1)
@@ -222,7 +222,7 @@ def random_inputs(case: Case, tokens: int, skew: float = 0.0, device: str = "cud
 
 
 def dequantized(case: Case, matrix: Matrix, expert: int) -> Tensor:
-    """float32 [rows, columns] of one expert."""
+    """Returns the weights of one expert as float32 [rows, columns]."""
     import torch
 
     codes = matrix.codes[expert]
@@ -244,7 +244,7 @@ def dequantized(case: Case, matrix: Matrix, expert: int) -> Tensor:
 
 
 def reference(weights: Weights, inputs: Inputs) -> Tensor:
-    """float32 [tokens, H], one expert after another."""
+    """Returns the reference output, float32 [tokens, H], computed one expert at a time."""
     import torch
 
     case, x = weights.case, inputs.x.float()
@@ -260,6 +260,6 @@ def reference(weights: Weights, inputs: Inputs) -> Tensor:
 
 
 def error_of(got: Tensor, wanted: Tensor) -> float:
-    """The norm of the difference over that of what is wanted; the difference alone where nothing but zeros is."""
+    """Returns the norm of the difference over that of the reference, or the norm of the difference if the reference is zero."""
     size = float(wanted.norm().item())
     return float((got.float() - wanted).norm().item()) / (size or 1.0)

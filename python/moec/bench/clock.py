@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Times of CUDA graphs that take turns on one GPU."""
+"""Times CUDA graphs that run in alternation on one GPU."""
 
 import statistics
 import time
@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 WARM_REPLAYS, LEAST_REPLAYS, MOST_REPLAYS = 2, 7, 300
-IDLE_ABOVE_US, IDLE_S = 400, 0.1  # a long replay in front leaves the card hot, and its clock low
+IDLE_ABOVE_US, IDLE_S = 400, 0.1  # after a long replay the GPU is hot and its clock is low
 
 
 class Graph:
-    """A captured function of no arguments. It keeps the function, whose weights the graph reads, and what it returned."""
+    """A captured function without arguments. It keeps the function alive, whose weights the graph reads, and the function's
+    result."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         import torch
@@ -38,7 +39,7 @@ class Graph:
         return float(start.elapsed_time(end)) * 1000
 
     def median_us(self, budget_ms: float) -> float:
-        """The median of 7 to 300 replays within the budget, after warm ones."""
+        """Returns the median time of 7 to 300 replays within the budget, after warm-up replays."""
         if self.replay_us() > IDLE_ABOVE_US:
             time.sleep(IDLE_S)
         for _ in range(WARM_REPLAYS):
@@ -50,7 +51,7 @@ class Graph:
 
 
 def interleaved_us(graphs: Mapping[str, Graph], passes: int, budget_ms: float = 40) -> dict[str, list[float]]:
-    """The median of each graph in each pass. Every other pass has the reverse order."""
+    """Returns the median time of each graph in each pass. Every other pass uses the reverse order."""
     names = list(graphs)
     made: dict[str, list[float]] = {name: [] for name in names}
     for each in range(passes):

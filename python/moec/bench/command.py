@@ -50,7 +50,7 @@ def _parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str], kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> int:
-    """Runs the command; returns the exit status."""
+    """Runs the command and returns the exit status."""
     from moec.bench import bench
 
     parser = _parser(kind)

@@ -1,9 +1,10 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Triton kernels around the grouped matmuls of systems that have no routing of their own: top-k, places of the pairs,
-permutation, activation, quantization by row and by group, weighted sum.
+"""Triton kernels around the grouped matmuls of systems without their own routing: top-k, positions of pairs, permutation,
+activation, quantization by row and by group, weighted sum.
 
-A pair is a token and one of its experts. Pairs of other ranks' experts have no row."""
+A pair is a (token, expert) pair. Pairs whose expert belongs to another rank have no row.
+"""
 
 from typing import Any
 
@@ -11,11 +12,12 @@ import torch
 import triton
 import triton.language as tl
 
-LARGEST = 448.0  # of e4m3
+LARGEST = 448.0  # the largest e4m3 value
 
 
 def _warps(padded: int) -> int:
-    """A program has a whole row: up to 32 columns for each thread."""
+    """Returns the number of warps of a program that processes a whole row of `padded` columns: 4 to 16, up to 32 columns per
+    thread."""
     return int(min(16, max(4, padded // 512)))
 
 
@@ -137,7 +139,7 @@ def _combine(rows, positions, weights, out, TOP_K: tl.constexpr, HIDDEN: tl.cons
 
 
 def route(logits: Any, top_k: int) -> tuple[Any, Any]:
-    """float32 weights and int32 ids [tokens, top_k] by softmax, top-k and renormalization."""
+    """Returns float32 weights and int32 ids [tokens, top_k], by softmax, top-k and renormalization."""
     tokens, experts = logits.shape
     weights = logits.new_empty(tokens, top_k, dtype=torch.float32)
     ids = logits.new_empty(tokens, top_k, dtype=torch.int32)
@@ -146,10 +148,12 @@ def route(logits: Any, top_k: int) -> tuple[Any, Any]:
 
 
 class Permutation:
-    """The rows of each expert side by side.
+    """Permutes the pairs so that the rows of each expert are contiguous.
 
-    ids: int32 [tokens, top_k]. The experts first to first + experts - 1 have rows. ends: the row behind each expert's last one.
-    positions: the row of each pair; -1 where it has none."""
+    ids: int32 [tokens, top_k]. Only the experts [first, first + experts) have rows.
+    ends: the end row of each expert.
+    positions: the row of each pair; -1 if it has none.
+    """
 
     def __init__(self, ids: Any, first: int, experts: int) -> None:
         self.ids, self.first, self.experts, pairs = ids, first, experts, ids.numel()
@@ -160,7 +164,7 @@ class Permutation:
         _place[(1,)](counts, self.starts, self.ends, experts, triton.next_power_of_2(experts), 1)
 
     def scatter(self, x: Any, scales: Any = None) -> tuple[Any, Any]:
-        """The rows of x, and their scales, in the order of experts."""
+        """Returns the rows of x and their scales, in expert order."""
         hidden, pairs = x.shape[1], self.ids.numel()
         rows = x.new_empty(pairs, hidden)
         row_scales = None if scales is None else scales.new_empty(pairs)
@@ -177,14 +181,14 @@ class Permutation:
 
 
 def combine(rows: Any, positions: Any, weights: Any, out: Any) -> Any:
-    """Sums the rows of each token by their weights."""
+    """Adds the rows of each token, multiplied by their weights."""
     tokens, hidden = out.shape
     _combine[(tokens, triton.cdiv(hidden, 1024))](rows, positions, weights, out, positions.shape[1], hidden, 1024)
     return out
 
 
 def quantize(x: Any) -> tuple[Any, Any]:
-    """e4m3 with a scale for each row."""
+    """Quantizes to e4m3 with one scale per row."""
     out, scales = x.new_empty(x.shape, dtype=torch.float8_e4m3fn), x.new_empty(x.shape[0], dtype=torch.float32)
     padded = triton.next_power_of_2(x.shape[1])
     _quantize[(x.shape[0],)](x, out, scales, x.shape[1], padded, LARGEST, num_warps=_warps(padded))
@@ -192,7 +196,7 @@ def quantize(x: Any) -> tuple[Any, Any]:
 
 
 def quantize_groups(x: Any, group: int) -> tuple[Any, Any]:
-    """e4m3 with a scale for each group of columns: float32 [columns / group, rows]."""
+    """Quantizes to e4m3 with one scale per group of columns: float32 [columns / group, rows]."""
     rows, groups = x.shape[0], x.shape[1] // group
     out, scales = x.new_empty(x.shape, dtype=torch.float8_e4m3fn), x.new_empty(groups, rows, dtype=torch.float32)
     padded = triton.next_power_of_2(groups)
@@ -201,7 +205,7 @@ def quantize_groups(x: Any, group: int) -> tuple[Any, Any]:
 
 
 def activate(x: Any, scaled: bool) -> tuple[Any, Any]:
-    """silu(gate) * up of rows [gates, ups], in bf16, or in e4m3 with a scale for each row."""
+    """Returns silu(gate) * up for rows [gate, up], in bf16 or in e4m3 with one scale per row."""
     rows, width = x.shape[0], x.shape[1] // 2
     out = x.new_empty(rows, width, dtype=torch.float8_e4m3fn if scaled else x.dtype)
     scales = x.new_empty(rows, dtype=torch.float32) if scaled else None

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The table, JSON and CSV of moec bench."""
+"""Prints the results of moec bench as a table, JSON or CSV."""
 
 import csv
 import dataclasses
@@ -15,7 +15,7 @@ from moec.bench.worker import MOEC, WRONG, Row
 
 @dataclasses.dataclass
 class Rates:
-    """The GPU's rates: GB/s, TFLOP/s of bf16, and of two fp8 operands."""
+    """The GPU's rates: GB/s, TFLOP/s of bf16, and TFLOP/s of two fp8 operands."""
 
     gpu: str
     gb_per_s: float
@@ -23,7 +23,7 @@ class Rates:
     fp8_tflop_per_s: float
 
     def floor_us(self, row: Row) -> float:
-        """max(bytes / bandwidth, FLOPs / rate)"""
+        """Returns the floor max(bytes / bandwidth, FLOPs / rate)."""
         rate = self.fp8_tflop_per_s if row.scheme.startswith("fp8") else self.tflop_per_s
         return max(row.moved_bytes / (self.gb_per_s * 1e3), row.flops / (rate * 1e6))
 
@@ -43,7 +43,7 @@ class Result:
         return json.dumps(dataclasses.asdict(self), indent=1)
 
     def to_csv(self) -> str:
-        """A line for each system that was timed or wrong. Without the GPU's rates a floor is 0."""
+        """Returns a CSV line for each system that was timed or wrong. Without the GPU's rates, a floor is 0."""
         out = io.StringIO()
         lines = csv.writer(out, lineterminator="\n")
         lines.writerow(("shape", "scheme", "tokens", "routing", "system", "us", "floor_us", "error"))
@@ -57,13 +57,14 @@ class Result:
         return out.getvalue()
 
     def cells(self) -> Iterator[tuple[tuple[str, str, int], dict[str, Row]]]:
-        """(layer, scheme, tokens) and the rows by system."""
+        """Returns each (layer, scheme, tokens) and its rows by system."""
         keys = dict.fromkeys((row.layer, row.scheme, row.tokens) for row in self.rows if row.layer)
         for key in keys:
             yield key, {row.system: row for row in self.rows if (row.layer, row.scheme, row.tokens) == key}
 
     def ratios(self) -> list[tuple[float, tuple[str, str, int], Row, Row]]:
-        """moec's time over that of the fastest other system, the cell, and both rows; the largest ratio first."""
+        """Returns the ratios of moec's time to that of the fastest other system, with the cell and both rows, largest ratio
+        first."""
         made = []
         for key, rows in self.cells():
             mine = rows.get(MOEC)
@@ -127,7 +128,7 @@ def _columns(table: Iterable[list[str]]) -> Iterator[str]:
 
 
 def rates_of(gpu: str, catalog: dict[str, list[dict[str, Any]]]) -> Rates | None:
-    """The rates of a row of `moec list gpus`; None where it has none."""
+    """Returns the rates of a GPU of `moec list gpus`, or None if they are unknown."""
     row = next((each for each in catalog["gpus"] if each["name"] == gpu), None)
     if row is None:
         return None

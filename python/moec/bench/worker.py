@@ -1,7 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Checks and times the systems of one layer, in a process of its own: a kernel of another system that fails takes only that
-process's GPU context with it."""
+"""Checks and times the systems of one layer in a separate process, so that a failing kernel of another system loses only that
+process's GPU context."""
 
 import dataclasses
 import functools
@@ -17,7 +17,7 @@ from moec.bench.clock import Graph, interleaved_us
 from moec.bench.systems import SYSTEMS, Run, Unfit
 
 MOEC = "moec"
-COLD_BYTES, MOST_LAYERS = 400e6, 64  # the layers of a graph touch more than an L2 cache holds
+COLD_BYTES, MOST_LAYERS = 400e6, 64  # the layers of a graph read more than an L2 cache holds
 WRONG = "wrong"
 LOST = "CUDA error"
 """An error with these words leaves a GPU context of no use."""
@@ -25,7 +25,7 @@ LOST = "CUDA error"
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A layer and what to time of it."""
+    """A layer, and what to time."""
 
     source: Mapping[str, Any]
     """A layer JSON or a model's config."""
@@ -39,7 +39,7 @@ class Job:
 
 @dataclasses.dataclass
 class Row:
-    """One system at one token count."""
+    """The result of one system at one token count."""
 
     layer: str
     scheme: str
@@ -62,7 +62,7 @@ class Row:
 
 @dataclasses.dataclass
 class Found:
-    """An installed system, or why it is not one."""
+    """An installed system, or the reason why it is not installed."""
 
     system: str
     version: str = ""
@@ -71,7 +71,7 @@ class Found:
 
 @dataclasses.dataclass
 class Begun:
-    """Says what is tried next, so that the parent knows what a process died of."""
+    """Announces the next step, so that the parent knows at which step a process died."""
 
     system: str
     tokens: int
@@ -99,7 +99,7 @@ def in_turns(runs: list[Run], given: list[Inputs]) -> list[Any]:
 
 
 class Bench:
-    """The systems of one layer with two sets of weights that take turns."""
+    """The systems of one layer, with two sets of weights that alternate."""
 
     def __init__(self, job: Job) -> None:
         import torch
@@ -114,7 +114,7 @@ class Bench:
         self.runs: dict[str, list[Run]] = {}
 
     def run_of(self, name: str, tokens: int) -> list[Run]:
-        """A run for each set of weights. Those of other systems serve all token counts."""
+        """Creates a run for each set of weights. Runs of other systems serve all token counts."""
         if name == MOEC:
             return [moec_run(self.job, self.package, each, tokens) for each in self.weights]
         if name not in self.runs:
@@ -145,7 +145,7 @@ class Bench:
                 runs = self.run_of(name, tokens)
                 row.error = cases.error_of(runs[0](first), wanted)
                 torch.cuda.synchronize()
-                # A NaN is no small error.
+                # A NaN must count as an error.
                 if not row.error <= cases.TOLERANCE[case.scheme]:
                     raise Unfit(f"{WRONG}: off by {row.error:.2g} of the reference's norm")
                 graphs[name] = Graph(functools.partial(in_turns, runs, given))
@@ -163,7 +163,7 @@ class Bench:
 
 
 def work(job: Job, pipe: Any) -> None:
-    """The process. Sends Begun and Row, and a text at the end: "" or the error that ended it."""
+    """Main function of the measuring process. Sends Begun and Row messages, and at the end a text: "" or the error."""
     try:
         bench = Bench(job)
         for tokens in job.tokens:
@@ -175,20 +175,20 @@ def work(job: Job, pipe: Any) -> None:
 
 
 def look(names: tuple[str, ...], pipe: Any) -> None:
-    """The process that imports systems. Sends Begun and Found for each, and "" at the end."""
+    """Main function of the process that imports systems. Sends Begun and Found for each, and "" at the end."""
     known = {each.name: each for each in SYSTEMS}
     for name in names:
         pipe.send(Begun(name, 0))
         try:
             found = Found(name, known[name].version())
-        except (Exception, SystemExit) as error:  # an extension of another PyTorch fails in many ways
+        except (Exception, SystemExit) as error:  # an extension built for another PyTorch may fail in many ways
             found = Found(name, refusal=said(error))
         pipe.send(found)
     pipe.send("")
 
 
 class Talk:
-    """A process of its own, and its messages up to the text that it ends with."""
+    """A separate process, and its messages up to the final text."""
 
     def __init__(self, target: Callable[[Any, Any], None], argument: Any, limit_s: float) -> None:
         context = multiprocessing.get_context("spawn")
@@ -217,8 +217,8 @@ class Talk:
 
 
 def found_of(names: tuple[str, ...], limit_s: float, target: Callable[[tuple[str, ...], Any], None] = look) -> Iterator[Found]:
-    """Whether each system is installed. One whose import ends its process, or takes too long, is left out; the others go on in
-    another process."""
+    """Yields whether each system is installed. A system whose import ends its process or takes too long is left out; the others
+    continue in another process."""
     left = list(names)
     while left:
         talk = Talk(target, tuple(left), limit_s)
@@ -231,8 +231,8 @@ def found_of(names: tuple[str, ...], limit_s: float, target: Callable[[tuple[str
 
 
 def rows_of(job: Job, limit_s: float, target: Callable[[Job, Any], None] = work) -> Iterator[Row]:
-    """All rows of a job. A system that ends a process, or takes too long, is left out of the next one. Raises RuntimeError
-    where moec itself fails."""
+    """Yields all rows of a job. A system that ends a process or takes too long is left out of the next one. Raises RuntimeError
+    if moec itself fails."""
     left, systems = list(job.tokens), list(job.systems)
     while left:
         talk = Talk(target, dataclasses.replace(job, tokens=tuple(left), systems=tuple(systems)), limit_s)

@@ -1,9 +1,9 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""`moec doctor --gpu`: what moec does on the GPU of this machine, as a file that its owner can send.
+"""`moec doctor --gpu`: checks moec on the GPU of this machine, and writes a file that its owner can send.
 
-Small layers of each scheme are compared with the reference. Layers whose sums are exact put out the bits that outputs.txt has.
-Five layers of models are timed and compared with the time that their bytes take.
+Small layers of each scheme are compared with the reference. Layers whose sums are exact must produce the outputs whose hashes
+outputs.txt lists. Five layers of models are timed, and compared with the time that moving their bytes takes.
 """
 
 import dataclasses
@@ -19,18 +19,18 @@ from moec.card.layers import EXACT_TOKENS, TIMED, TIMED_TOKENS, TOKENS, exact_la
 from moec.card.outputs import expected_outputs, output_of
 from moec.card.programs import Programs, Refused
 
-# The most bytes of a file that is sent.
+# The maximum size of the file in bytes.
 MOST_BYTES = 100_000
 # Characters of a message that are kept.
 MOST_TEXT = 600
-# The part of the time limit after which no further scheme begins, so that there is time for the layers that are timed.
+# Fraction of the time limit after which no further scheme starts, so that time remains for timing layers.
 PART_OF_SCHEMES = 0.7
 PASSED, FAILED, REFUSED, NOT_RUN = "passed", "failed", "refused", "not run"
 
 
 @dataclasses.dataclass
 class Check:
-    """One package. error: the largest over its token counts."""
+    """The check of one package. error: the largest over its token counts."""
 
     kind: str
     name: str
@@ -46,7 +46,8 @@ class Check:
 
 @dataclasses.dataclass
 class Time:
-    """A layer of a model. floor_us: the time that its bytes take by the bandwidth of the GPU; 0 if that is not known."""
+    """The time of a layer of a model. floor_us: the time to move its bytes at the GPU's bandwidth; 0 if the bandwidth is unknown.
+    """
 
     layer: str
     scheme: str
@@ -59,7 +60,7 @@ class Time:
 
 @dataclasses.dataclass
 class Result:
-    """moec_card_check: the version of this format."""
+    """The result. moec_card_check: the version of this format."""
 
     moec_card_check: int
     moec: str
@@ -74,11 +75,12 @@ class Result:
     times: list[Time]
 
     def is_right(self) -> bool:
-        """True if all ran and nothing failed."""
+        """Returns True if all checks ran and none failed."""
         return not self.summary[FAILED] and not self.summary[NOT_RUN] and self.summary[PASSED] > 0
 
     def to_json(self) -> str:
-        """One line for each check and time. Where the texts of failures are too long they are cut."""
+        """Returns the JSON text, with one line for each check and time. Messages of failures are truncated if the text is too
+        long."""
         for most in (MOST_TEXT, 100, 0):
             parts = dataclasses.asdict(self)
             lists = {name: parts.pop(name) for name in ("checks", "times")}
@@ -108,7 +110,7 @@ class Result:
 
 
 def facts_of(programs: Programs) -> dict[str, Any]:
-    """Versions and the GPU, without names of folders, users and hosts."""
+    """Returns versions and GPU properties, without names of folders, users and hosts."""
     findings = {each["name"]: each["facts"] for each in programs.doctor()["findings"]}
     gpu, system = findings.get("gpu", {}), findings.get("system", {})
     return {
@@ -138,11 +140,11 @@ class Checker:
         return self.limit_s * part - (time.monotonic() - self.started)
 
     def end(self, check: Check, failure: Exception) -> None:
-        """A check that the limit of time has stopped did not fail."""
+        """Records a failure. A check that the time limit stopped counts as not run."""
         check.status, check.text = FAILED if self.left_s() > 0 else NOT_RUN, str(failure)[:MOST_TEXT]
 
     def judge(self, kind: str, name: str, layer: dict[str, Any], run: Run) -> None:
-        """Compiles a layer and runs it, unless the time is up."""
+        """Compiles a layer and runs it, unless the time limit has passed."""
         check = Check(kind, name, PASSED)
         self.checks.append(check)
         left, begun = self.left_s(PART_OF_SCHEMES), time.monotonic()
@@ -166,7 +168,7 @@ class Checker:
         check.seconds = round(time.monotonic() - begun, 2)
 
     def compare(self, package: pathlib.Path, manifest: dict[str, Any], check: Check) -> None:
-        """With the reference, as `moec run --check` does."""
+        """Compares outputs with the reference, like `moec run --check`."""
         check.tokens = TOKENS
         report = self.programs.run(package, self.left_s(), "--check", f"--tokens={','.join(map(str, TOKENS))}")
         check.error = max(float(run["error"]) for run in report["runs"])
@@ -176,7 +178,7 @@ class Checker:
             check.text = f"{wrong[0]['tokens']} tokens: {wrong[0]['text']}"[:MOST_TEXT] if wrong else "not all token counts ran"
 
     def hash_outputs(self, package: pathlib.Path, manifest: dict[str, Any], check: Check) -> None:
-        """With the SHA-256 of outputs.txt."""
+        """Compares the SHA-256 hashes of outputs with those of outputs.txt."""
         check.tokens, expected = EXACT_TOKENS, expected_outputs()
         for tokens in EXACT_TOKENS:
             digest = output_of(self.programs, package, manifest, check.name, tokens, self.folder, self.left_s())
@@ -204,7 +206,7 @@ class Checker:
             return
         if hardware := explained.get("hardware"):
             self.bandwidth = {"gpu": hardware["gpu"], **hardware["floor"]}
-        rate = self.bandwidth.get("bandwidth_gb_s", 0) * 1e3  # bytes of a microsecond
+        rate = self.bandwidth.get("bandwidth_gb_s", 0) * 1e3  # bytes per microsecond
         variants = explained["variants"]
         predicted = {row["tokens"]: row for variant in variants for row in variant.get("predictions", [])}
         chosen = json.loads((package / "manifest.json").read_text())["targets"][0]["report"]
@@ -224,9 +226,10 @@ def check(
     limit_s: float = 600,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Result:
-    """Checks the GPU of this machine, or an emulated one of `arch`, or the host device. Raises Refused where nothing can run.
+    """Checks the GPU of this machine, an emulated GPU of `arch`, or the host device. Raises Refused if nothing can run.
 
-    only: words of names of schemes; then nothing is timed."""
+    only: words of scheme names. If given, nothing is timed.
+    """
     with tempfile.TemporaryDirectory(prefix="moec-card-") as name:
         folder = pathlib.Path(name)
         programs = Programs(device, arch, folder)

@@ -56,7 +56,7 @@ def _parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
 
 
 def command(arguments: Sequence[str], kind: type[argparse.ArgumentParser] = argparse.ArgumentParser) -> int:
-    """Runs the command; returns the exit status: 0 if all ran and nothing failed."""
+    """Runs the command and returns the exit status: 0 if all checks ran and none failed."""
     from moec.card import check
     from moec.card.programs import Refused
 

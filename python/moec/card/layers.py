@@ -1,12 +1,12 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The layers of a check of a GPU."""
+"""The layers that `moec doctor --gpu` checks."""
 
 from typing import Any
 
-# Tiles of all heights, and experts without a row.
+# Cover tiles of all heights, and experts without rows.
 TOKENS = (1, 7, 33, 300)
-# outputs.txt has the outputs of these token counts.
+# The token counts of the outputs in outputs.txt.
 EXACT_TOKENS = (1, 33, 150)
 EXACT_SHAPE = {"num_experts": 6, "top_k": 3, "hidden_size": 256, "intermediate_size": 128}
 TIMED_TOKENS = (1, 32, 512)
@@ -17,14 +17,14 @@ def in_dtype(scheme: str) -> str:
 
 
 def small_layer(scheme: str) -> dict[str, Any]:
-    """A layer with a gate, whose tiles do not divide its sizes."""
+    """Returns a gated layer whose sizes are not multiples of the tiles."""
     shape = {"num_experts": 8, "top_k": 2, "hidden_size": 384, "intermediate_size": 256}
     words = {"routing_method": "renormalize", "activation": "silu", "quant_config": scheme}
     return {"moec_layer": 1, "name": "small", **shape, "in_dtype": in_dtype(scheme), **words}
 
 
 def exact_layer(scheme: str) -> dict[str, Any]:
-    """A layer with an activation that is exact and given routing, for the numbers of numbers.py."""
+    """Returns a layer with an exact activation and given routing, for the values of numbers.py."""
     words = {"routing_method": "custom", "activation": "relu2", "quant_config": scheme}
     return {"moec_layer": 1, "name": "exact", **EXACT_SHAPE, "in_dtype": in_dtype(scheme), **words}
 
@@ -35,7 +35,7 @@ def model(scheme: str, experts: int, topk: int, hidden: int, intermediate: int) 
     return {"moec_layer": 1, "name": "model", **shape, **words}
 
 
-# The sizes of models, and schemes of 16, 8 and 4 bits.
+# Layers of models, with schemes of 16, 8 and 4 bits.
 TIMED = (
     ("qwen3-30b-a3b", model("bf16", 128, 8, 2048, 768)),
     ("qwen3-30b-a3b", model("fp8_block", 128, 8, 2048, 768)),

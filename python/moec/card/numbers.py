@@ -1,9 +1,9 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights and inputs of layers whose sums are exact.
+"""Creates weights and inputs of layers whose sums are exact.
 
-They are small integers and powers of two, and routing is given. So no sum of a tensor core rounds, whatever its order: every
-engine and every device puts out the same bits. Needs neither numpy nor torch.
+All values are small integers and powers of two, and the routing is given. Tensor cores therefore never round, in whatever order
+they sum, so all engines and devices produce the same bits. Needs neither numpy nor torch.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-# Codes of 0, 1, -1, 2, -2 by type.
+# The codes (quantized values) of 0, 1, -1, 2 and -2 by type.
 CODES = {
     "f8E4M3FN": (0x00, 0x38, 0xB8, 0x40, 0xC0),
     "f6E3M2FN": (0x00, 0x0C, 0x2C, 0x10, 0x30),
@@ -22,10 +22,10 @@ CODES = {
     "f4E2M1FN": (0x0, 0x2, 0xA, 0x4, 0xC),
     "i4": (0, 1, 15, 2, 14),
 }
-# Rows of the first matmul have so many weights that are not 0: what is squared stays small.
+# Number of nonzero weights in each row of the first matmul; few, so that the values to be squared stay small.
 ONES = 3
-# The column of each 128 in which x has a largest number, whose quotient by the largest code is a power of two. No weight
-# takes it.
+# The column of each 128 in which x has its largest magnitude. Its quotient by the largest code is a power of two, so the scale is
+# exact. No weight uses this column.
 LARGEST = 5
 PACKED = ("f4E2M1FN", "i4")
 SIX_BITS = ("f6E3M2FN", "f6E2M3FN")
@@ -48,17 +48,17 @@ FLOATS: dict[str, Callable[[float], bytes]] = {"f32": single, "f16": half, "bf16
 
 
 def powers(least: int, count: int) -> list[bytes]:
-    """Bytes of f32 2^least and the next ones."""
+    """Returns `count` f32 powers of two, from 2^least on, as bytes."""
     return [single(2.0 ** (least + i)) for i in range(count)]
 
 
 def spread(values: Sequence[bytes], ones: int) -> list[bytes]:
-    """256 entries: `ones` of them take turns through values, the others are the first."""
+    """Returns 256 entries: `ones` entries cycle through values[1:], the others are values[0]."""
     return [values[1 + i % (len(values) - 1)] if i < ones else values[0] for i in range(256)]
 
 
 def codes_of(element: str) -> list[bytes]:
-    """Bytes, or halves of one, of 0, 1, -1, 2, -2."""
+    """Returns the bytes (or half bytes) of 0, 1, -1, 2 and -2."""
     return [bytes([code]) for code in CODES[element]] if element in CODES else [FLOATS[element](v) for v in (0, 1, -1, 2, -2)]
 
 
@@ -67,20 +67,20 @@ def drawn(name: str, count: int) -> bytes:
 
 
 def bits_of(element: str) -> int:
-    """Bits of an element of weights."""
+    """Returns the bits of an element of weights."""
     if element in PACKED or element in SIX_BITS:
         return 4 if element in PACKED else 6
     return 8 * len(codes_of(element)[0])
 
 
 def six_bits(codes: bytes) -> bytes:
-    """Codes of 6 bits one behind the other, the first in the lowest bits."""
+    """Packs 6-bit codes without gaps, the first one in the lowest bits."""
     words = (codes[i] | codes[i + 1] << 6 | codes[i + 2] << 12 | codes[i + 3] << 18 for i in range(0, len(codes), 4))
     return b"".join(word.to_bytes(3, "little") for word in words)
 
 
 def first_weights(name: str, element: str, experts: int, rows: int, columns: int) -> bytes:
-    """Rows with ONES weights of 1 and -1."""
+    """Returns rows with ONES weights of 1 and -1."""
     codes, packed = codes_of(element), element in PACKED
     if element in SIX_BITS:
         wide = first_weights(name, "f8E4M3FN", experts, rows, columns)
@@ -102,7 +102,7 @@ def first_weights(name: str, element: str, experts: int, rows: int, columns: int
 
 
 def scale_of(element: str, power: int) -> bytes:
-    """A power of two as a scale."""
+    """Returns a power of two as a scale."""
     if element == "f8E8M0FNU":
         return bytes([127 + power])
     if element == "f8E4M3FN":
@@ -111,7 +111,7 @@ def scale_of(element: str, power: int) -> bytes:
 
 
 def table_of(name: str, element: str, wide: bool) -> list[bytes]:
-    """An element for each of 256 bytes, or two of 4 bits. wide: codes of 4 bits have all values."""
+    """Returns an element, or two 4-bit codes, for each of 256 bytes. wide: 4-bit codes have all values."""
     if name == "w2":
         if element in PACKED:
             if wide:
@@ -129,28 +129,28 @@ def table_of(name: str, element: str, wide: bool) -> list[bytes]:
 def write_npy(path: pathlib.Path, dtype: str, shape: Sequence[int], data: bytes) -> None:
     header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': ({', '.join(map(str, shape))},), }}"
     header += " " * (-(len(header) + 11) % 64) + "\n"
-    # Packages that run beside each other have files in common.
+    # Packages that are checked concurrently share files.
     part = path.with_suffix(f".{threading.get_ident()}")
     part.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + data)
     part.rename(path)
 
 
 def read_npy(path: pathlib.Path) -> bytes:
-    """The bytes of the array of a file."""
+    """Returns the bytes of the array in a .npy file."""
     data = path.read_bytes()
     start: int = struct.unpack("<H", data[8:10])[0]
     return data[10 + start :]
 
 
 def dtype_of(element: str) -> str:
-    """NumPy's name of an element type; floats that it lacks are raw bits."""
+    """Returns NumPy's name of an element type. Floats that NumPy lacks are raw bits."""
     return {"f32": "<f4", "f16": "<f2", "bf16": "<u2", "i8": "|i1", "i4": "|u1", "i32": "<i4"}.get(element, "|u1")
 
 
 def inputs_of(
     manifest: dict[str, Any], name: str, tokens: int, folder: pathlib.Path
 ) -> tuple[dict[str, pathlib.Path], dict[str, pathlib.Path]]:
-    """Files of a package's numbers, {value: path} of weights and of inputs; they are in the folder."""
+    """Writes the values of a package to .npy files in `folder`. Returns {value: path} for weights and for inputs."""
     files: tuple[dict[str, pathlib.Path], dict[str, pathlib.Path]] = {}, {}
     layer = manifest["layer"]
     experts, topk, hidden = layer["num_experts"], layer["top_k"], layer["hidden_size"]
@@ -170,7 +170,7 @@ def inputs_of(
         for extent in shape:
             count *= extent
         if value["name"] in STATIC_SCALES:
-            # Static ones: all experts have the same.
+            # Static scales are equal for all experts.
             data = single(2.0 ** (-4 if value["name"].startswith("a1") else 1)) * count
         elif value["name"] == "w13":
             data = first_weights(f"{name} w13", element, *value["shape"])
@@ -190,7 +190,7 @@ def inputs_of(
     ids: list[int] = []
     each = drawn(f"{name} ids {tokens}", tokens)
     for token in range(tokens):
-        # Half of the tokens share experts: tiles of one are full, others have a row.
+        # Half of the tokens select the same experts, so tiles of some experts are full and others have one row.
         start = each[token] % experts if each[token] < 128 else 0
         ids += [(start + i) % experts for i in range(topk)]
     give("given_ids", "<i4", (tokens, topk), struct.pack(f"<{len(ids)}i", *ids))

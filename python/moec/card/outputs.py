@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The SHA-256 of the outputs of layers whose sums are exact. The emulator put them out, and the host device does, too."""
+"""SHA-256 hashes of the outputs of layers whose sums are exact. The emulator produced them, and the host device agrees."""
 
 import hashlib
 import pathlib
@@ -10,12 +10,12 @@ from moec.card.numbers import inputs_of, read_npy
 from moec.card.programs import Programs, Refused
 
 FILE = pathlib.Path(__file__).with_name("outputs.txt")
-# Other bytes of an output, at least: nothing is shown by rows of zeros.
+# Minimum number of distinct byte values of an output, because an output of zeros would prove nothing.
 LEAST_BYTES = 8
 
 
 def expected_outputs() -> dict[tuple[str, int], str]:
-    """{(scheme, tokens): SHA-256} of outputs.txt."""
+    """Returns the hashes of outputs.txt by (scheme, tokens)."""
     known = {}
     for line in FILE.read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#"):
@@ -33,7 +33,7 @@ def output_of(
     folder: pathlib.Path,
     left_s: float,
 ) -> str:
-    """The SHA-256 of what a package puts out for the numbers of a scheme. Raises Refused if it does not run."""
+    """Returns the SHA-256 hash of a package's output for the values of a scheme. Raises Refused if it does not run."""
     out = folder / f"{scheme}-out-{tokens}.npy"
     files = [f"--input={name}={path}" for given in inputs_of(manifest, scheme, tokens, folder) for name, path in given.items()]
     programs.run(package, left_s, f"--tokens={tokens}", *files, f"--output=out={out}")

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The commands of moec in processes of their own: a kernel that hangs or fails ends its process alone."""
+"""Runs moec's commands in separate processes, so that a kernel that hangs or fails ends only its own process."""
 
 import json
 import os
@@ -11,20 +11,20 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-# The current folder is no place of modules: it may hold one named moec.
+# Removes the current folder from the module path, because it may contain a module named moec.
 CODE = 'import sys; sys.path[:1] == [""] and sys.path.pop(0); from moec.cli import main; sys.exit(main(sys.argv[1:]))'
-# Seconds for a command that compiles, and the most for one that runs.
+# Time limits in seconds for a command that compiles and for one that runs.
 COMPILE_LIMIT_S, RUN_LIMIT_S = 300.0, 300.0
-# A user's choices must not choose other kernels.
+# The user's choices must not select other kernels.
 CHOICES = ("MOEC_BACKEND", "MOEC_ENGINE", "MOEC_EXCLUDE")
 
 
 class Refused(Exception):
-    """A command that did not end as it should. Its text says why."""
+    """A command that failed. The text is the reason."""
 
 
 class Programs:
-    """The commands for one device. arch: what packages are compiled for."""
+    """The commands for one device. arch: the arch that packages are compiled for."""
 
     def __init__(self, device: str, arch: str, folder: pathlib.Path) -> None:
         self.device, self.folder = device, folder
@@ -41,7 +41,7 @@ class Programs:
             self.arch = (archs and archs[0]) or "native"
 
     def output(self, words: Sequence[str], limit_s: float) -> tuple[int, str, str]:
-        """(exit status, output, errors) of a command of moec."""
+        """Runs a command of moec. Returns (exit status, output, errors)."""
         try:
             done = subprocess.run(
                 [sys.executable, "-c", CODE, *words],
@@ -71,7 +71,7 @@ class Programs:
         return self.json_of("doctor")
 
     def table(self, name: str) -> Any:
-        """A table of the catalog."""
+        """Returns a table of the catalog."""
         return self.json_of("list", name)
 
     def written(self, layer: dict[str, Any]) -> str:
@@ -80,14 +80,14 @@ class Programs:
         return str(path)
 
     def compile(self, layer: dict[str, Any], max_tokens: int, package: pathlib.Path) -> None:
-        """Kernels are compiled when the package is loaded."""
+        """Compiles a package without cubins; its kernels are compiled when it is loaded."""
         words = [f"--arch={self.arch}", f"--max-tokens={max_tokens}", "--no-cubin", "-o", str(package)]
         status, _, errors = self.output(["compile", self.written(layer), *words], COMPILE_LIMIT_S)
         if status:
             raise Refused(errors.strip())
 
     def explain(self, layer: dict[str, Any], tokens: Sequence[int]) -> dict[str, Any]:
-        """The only target of the report of `moec explain`."""
+        """Returns the only target of the report of `moec explain`."""
         words = [f"--arch={self.arch}", f"--max-tokens={max(tokens)}", f"--tokens={','.join(map(str, tokens))}"]
         targets: list[dict[str, Any]] = self.json_of("explain", self.written(layer), *words)["targets"]
         return targets[0]
@@ -96,7 +96,7 @@ class Programs:
         return [f"--device={self.device}", *([f"--arch={self.arch}"] if self.device == "emulated" else [])]
 
     def run(self, package: pathlib.Path, left_s: float, *words: str) -> dict[str, Any]:
-        """The report of `moec run`, of which single runs may be wrong."""
+        """Returns the report of `moec run`, in which single runs may have failed."""
         status, output, errors = self.output(
             ["run", str(package), *self.words_of_device(), "--json", *words], min(RUN_LIMIT_S, max(left_s, 10))
         )

@@ -1,6 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""An inference engine that moec has a plug-in for: its variable, its versions, its log. This imports no engine and no torch."""
+"""An inference engine that moec has a plug-in for: its environment variable, versions and log. This module imports no engine and
+no torch."""
 
 import atexit
 import importlib.metadata
@@ -17,12 +18,12 @@ from moec.integrations._surface import Surface
 
 
 class Refused(Exception):
-    """Why the engine keeps a layer."""
+    """The reason why the engine keeps a layer."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The meaning of the variable's value."""
+    """The meaning of the environment variable's value."""
 
     force: bool = False
     """A layer that moec does not take is an error."""
@@ -31,13 +32,13 @@ class Choice:
 
     @property
     def explicit(self) -> bool:
-        """The user named what moec shall take: it takes it however it computes it."""
+        """True if the user has named what moec must serve. moec then serves it in any realization."""
         return self.force or self.schemes is not None
 
 
 @dataclass(frozen=True)
 class Engine:
-    """The names of an engine."""
+    """The names and versions of an engine."""
 
     name: str
     """As its users write it."""
@@ -50,9 +51,9 @@ class Engine:
     logger: logging.Logger
 
     def choice_of(self, text: str | None) -> Choice | None:
-        """The meaning of a value of the variable; None for an unset or empty one.
+        """Parses a value of the variable; returns None for an unset or empty one.
 
-        Raises InvalidArgument for a value that is none of the accepted ones.
+        Raises InvalidArgument for an unknown value.
         """
         if not text:
             return None
@@ -74,31 +75,31 @@ class Engine:
         raise InvalidArgument(f"{self.variable}: expected 1, force or only=SCHEME,SCHEME; got '{text}'")
 
     def version(self) -> str:
-        """That of the installed engine."""
+        """Returns the version of the installed engine."""
         return importlib.metadata.version(self.distribution)
 
     def series_of(self, version: str) -> str:
-        """The tested version that a version belongs to; "" for none."""
-        # A release, a post-release or a build of it. Release candidates and development versions are other code.
+        """Returns the tested version series that `version` belongs to, or ""."""
+        # Matches releases, post-releases and builds. Release candidates and development versions have different code.
         found = re.fullmatch(r"(\d+(?:\.\d+)*)(?:\.post\d+)?(?:\+.*)?", version)
         release = found.group(1) if found else ""
         return next((each for each in self.tested if release == each or release.startswith(each + ".")), "")
 
     def untested(self, version: str) -> str:
-        """A sentence's part about a version that no test ran with; "" for a tested one."""
+        """Returns a clause for a message if no test ran with `version`; "" for a tested one."""
         if self.series_of(version):
             return ""
         tested = self.tested[0] if len(self.tested) == 1 else f"{self.tested[0]} to {self.tested[-1]}"
         return f"moec was tested with {self.name} {tested}, and this is {self.name} {version}"
 
     def asked(self) -> Choice | None:
-        """The choice that the variable asks for; None for nothing. Raises InvalidArgument for a wrong value."""
+        """Returns the choice that the environment variable makes, or None. Raises InvalidArgument for an invalid value."""
         return self.choice_of(os.environ.get(self.variable))
 
     def admits(self, choice: Choice, surface: Surface) -> bool:
-        """Whether the engine has all that the plug-in uses, whatever its version is. The log says what moec does.
+        """Returns True if the engine has everything that the plug-in uses, whatever its version, and logs what moec does.
 
-        Raises NotSupported where it has not and the user forces moec.
+        Raises NotSupported if it does not and the user forces moec.
         """
         version = self.version()
         untested = self.untested(version)
@@ -125,7 +126,8 @@ class Engine:
         return f"{self.variable}_REASON_FILE"
 
     def _first(self, message: str, *arguments: object, level: int = logging.INFO) -> bool:
-        """Logs in the first process of a server alone. Its children inherit a variable, which names the file for a reason."""
+        """Logs only in the first process of a server. Child processes inherit a variable with the path of the file for the
+        reason."""
         if os.environ.get(self._reason_variable):
             return False
         number, path = tempfile.mkstemp(prefix="moec-")
@@ -136,7 +138,7 @@ class Engine:
         return True
 
     def refuse_or_leave(self, choice: Choice, layer: str, reason: Refused) -> str:
-        """The reason as a text, or NotSupported where the user forces moec."""
+        """Returns the reason as a text. Raises NotSupported if the user forces moec."""
         if choice.force:
             text = f"{self.variable}=force: moec cannot serve layer {layer}: {reason}"
             path = pathlib.Path(os.environ.get(self._reason_variable, os.devnull))
@@ -147,7 +149,7 @@ class Engine:
 
 
 def _say_reason(path: pathlib.Path, process: int) -> None:
-    """The last line of a server's first process, behind the tracebacks of the engine. A forked child says nothing."""
+    """Prints the last line of a server's first process, after the tracebacks of the engine. Does nothing in a forked child."""
     if os.getpid() != process:
         return
     reason = path.read_text() if path.exists() else ""

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Packs the parameters of an engine's layer in place, and tells the engine's log about it."""
+"""Packs the parameters of an engine's layer in place, and reports it in the engine's log."""
 
 import collections
 import functools
@@ -24,7 +24,7 @@ from moec.torch.ops import TYPES
 
 
 class Journal:
-    """Counts the layers of a model, for one line in the log when the last of them is packed."""
+    """Counts the layers of a model, and logs one line when the last of them is packed."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -43,7 +43,7 @@ class Journal:
         self.taken[name] = f"{kind}; {plan.never_run}" if plan.never_run else kind
 
     def leave(self, name: str, reason: str, method: Any) -> None:
-        """Counts a layer that stays with the engine. method: the engine's, which will load the layer's weights."""
+        """Counts a layer that stays with the engine. `method`: the engine's method, which loads the layer's weights."""
         self.left += 1
         self._watch(method)
         if reason not in self.said:
@@ -53,7 +53,7 @@ class Journal:
             )
 
     def _watch(self, method: Any) -> None:
-        """Says that moec serves no layer, when the engine processes the weights of the first one."""
+        """Logs that moec serves no layer, when the engine processes the weights of the first one."""
         own = method.process_weights_after_loading
 
         @functools.wraps(own)
@@ -76,7 +76,7 @@ class Journal:
 
 
 def how(scheme: Scheme, realization: str) -> str:
-    """How moec computes a layer, in the words of the log. Kernels read quantized weights as they are stored."""
+    """Returns the realization of a layer for the log. Kernels read quantized weights as they are stored."""
     if scheme.weight_only and realization == "dequantized":
         element = next(row["w1"]["element"] for row in catalog()["schemes"] if row["name"] == scheme.name)
         return f"{re.findall(r'[0-9]+', element)[0]}-bit weights read by the kernels"
@@ -89,7 +89,8 @@ def parameters_of(layer: Any) -> set[str]:
 
 @dataclass
 class Packing:
-    """The parameters of an engine's layer as weights of moec: packed once, and again whenever the engine has loaded them."""
+    """The parameters of an engine's layer as weights of moec. They are packed when the engine has loaded them, and again after
+    each reload."""
 
     journal: Journal
     name: str
@@ -107,14 +108,14 @@ class Packing:
 
     @property
     def needed(self) -> set[str]:
-        """The parameters that the weights are made of."""
+        """Names of the parameters that the weights are created from."""
         return {*self.plan.scheme.stored.values(), *(self.biases.values() if self.has_bias else ())}
 
     def pack(self, layer: Any) -> Layer:
-        """Packs the parameters in place, and takes their memory.
+        """Packs the parameters in place and takes over their memory. Returns the packed layer.
 
-        The parameters become empty. Code of a model that reads them beside the method fails then, and computes nothing wrong.
-        Raises NotSupported for a parameter that nothing uses.
+        The parameters become empty, so model code that still reads them fails instead of computing wrong results. Raises
+        NotSupported for a parameter that nothing uses.
         """
         began = time.perf_counter()
         plan, source = self.plan, {**self.plan.source, "has_bias": self.has_bias}
@@ -131,7 +132,7 @@ class Packing:
         return made
 
     def reload(self, layer: Any, made: Layer) -> None:
-        """Gives the packed layer the numbers of parameters that the engine has loaded again, in the layer's own memory."""
+        """Replaces the weights of the packed layer, in its own memory, by parameters that the engine has loaded again."""
         made.reload(self._used(made.package, self._weights(layer)))
         self._empty(layer)
 
@@ -160,13 +161,13 @@ class Packing:
         for each in parameters_of(layer) - set(self.kept):
             parameter = getattr(layer, each)
             parameter.data = parameter.data.new_empty(0)
-            # An engine's own class of parameters may have a property for its loader.
+            # An engine's own parameter class may have a property for its loader.
             setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", refuse_loading)
         return refuse_state_dict
 
 
 def _refusals(engine: Engine, name: str) -> tuple[Any, Any]:
-    """Functions in place of a parameter's loader, and before the layer's state is read."""
+    """Returns the functions that replace a parameter's loader and that run before the layer's state is read. Both raise."""
 
     def refuse_loading(*args: Any, **options: Any) -> None:
         raise NotSupported(
@@ -177,18 +178,19 @@ def _refusals(engine: Engine, name: str) -> tuple[Any, Any]:
     def refuse_state_dict(layer: Any, prefix: str, keep_vars: bool) -> None:
         raise NotSupported(f"layer {name}: its weights are packed for moec; start without {engine.variable} to save them")
 
-    # vLLM's loaders ask the function.
+    # vLLM's loaders read this attribute of the function.
     refuse_loading.supports_moe_loading = True  # type: ignore[attr-defined]
     return refuse_loading, refuse_state_dict
 
 
 def taken_class(part: Any, kind: Any, made: dict[Any, Any]) -> Any:
-    """The class of an engine's method with moec's part. It keeps the name, by which engines know it. made: those of before."""
+    """Returns a subclass of the engine's method class with moec's part in front. It keeps the class name, by which engines
+    identify it. `made`: the subclasses created so far."""
     if kind not in made:
         made[kind] = type(kind.__name__, (part, kind), {"__module__": kind.__module__})
     return made[kind]
 
 
 def contiguous(x: torch.Tensor) -> torch.Tensor:
-    """Rows without gaps between their elements; gaps between rows stay."""
+    """Makes the elements of each row contiguous; rows may still be padded."""
     return x if x.stride(-1) == 1 else x.contiguous()

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether moec takes a MoE layer of an engine: the part of the question that is the same for all engines."""
+"""Decides whether moec serves an MoE layer of an engine: the part of the decision that is common to all engines."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,13 +13,13 @@ from moec.integrations._schemes import Scheme
 from moec.torch.modules import HOST_ARCH
 
 WEIGHT_ONLY = "weight_only"
-# The first GPUs that multiply 4-bit floats.
+# The first GPUs with tensor cores for 4-bit floats.
 FP4_CAPABILITY = (10, 0)
 
 
 @dataclass
 class Plan:
-    """A layer that moec takes."""
+    """A layer that moec serves."""
 
     scheme: Scheme
     source: dict[str, Any]
@@ -36,7 +36,7 @@ class Plan:
 
 
 def device_of(given: Any, choice: Choice) -> torch.device:
-    """The device of a layer, with its number. Raises Refused for one that moec does not serve."""
+    """Returns the torch device of a layer, with its index. Raises Refused for a device that moec does not support."""
     device = torch.device(given)
     if device.type not in ("cuda", "cpu") or torch.version.hip is not None:
         raise Refused(f"the device {device}; moec takes GPUs of NVIDIA")
@@ -54,26 +54,27 @@ def check_named(scheme: Scheme, choice: Choice, engine: Engine) -> None:
 
 
 def allowed(device: torch.device) -> list[str]:
-    """The realizations of another layer that a device may compute: activations are left as they are where the engine does so,
-    too, since no tensor core of the GPU multiplies 4-bit floats. The library takes none that MOEC_EXCLUDE forbids."""
+    """Returns the realizations that a device may use although they change the results. On a GPU without tensor cores for 4-bit
+    floats, activations may stay unquantized, because the engine does not quantize them either. The library still obeys
+    MOEC_EXCLUDE."""
     multiplies = device.type == "cuda" and torch.cuda.get_device_capability(device) >= FP4_CAPABILITY
     return [] if multiplies else [WEIGHT_ONLY]
 
 
 def kernels_of(source: dict[str, Any], device: torch.device, max_tokens: int, *, leaves_activations: bool = True) -> Any:
-    """moec's answer for a layer JSON on a device. leaves_activations: of the scheme."""
+    """Returns what moec supports for a layer JSON on a device. `leaves_activations`: a property of the scheme."""
     arch = HOST_ARCH if device.type == "cpu" else None
     allow = allowed(device) if leaves_activations else []
     return supports(source, arch=arch, max_tokens=max_tokens, allow=allow)
 
 
 def takes(scheme: Scheme, realization: str) -> bool:
-    """Whether the variable's value 1 takes a layer. Kernels of weight-only schemes convert weights in any case."""
+    """Returns True if moec serves the layer when the variable is 1. Kernels of weight-only schemes always convert weights."""
     return realization in ("native", WEIGHT_ONLY) or (scheme.weight_only and realization == "dequantized")
 
 
 def realization_of(found: Any, scheme: Scheme, choice: Choice) -> str:
-    """How moec computes. found: the answer of kernels_of(). Raises Refused."""
+    """Returns the realization. `found`: the result of kernels_of(). Raises Refused if moec does not serve the layer."""
     if not found.ok:
         raise Refused(f"moec has no kernels: {found.reasons[0]}")
     realization = str(found.realization[0])

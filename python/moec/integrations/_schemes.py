@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Parameters of an engine's layer as moec's stored weights, and the schemes that engines store alike."""
+"""Maps the parameters of an engine's layer to moec's stored weights, for schemes that engines store identically."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ Changes: TypeAlias = dict[str, Callable[[torch.Tensor], torch.Tensor]]
 
 @dataclass
 class Scheme:
-    """How a layer's parameters are stored."""
+    """The storage of a layer's parameters."""
 
     name: str
     """A row of moec's schemes."""
@@ -36,7 +36,7 @@ class Scheme:
     """The engine's model cuts the intermediate into ranks of a multiple of this, and leaves zeros behind the last."""
 
     def weights(self, layer: Any) -> Tensors:
-        """The stored weights by name: views of the parameters where these can be packed in place."""
+        """Returns the stored weights by name, as views of the parameters if they can be packed in place."""
         made = {}
         for name, parameter in self.stored.items():
             tensor = getattr(layer, parameter).data
@@ -53,7 +53,8 @@ def flat(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def largest_for(experts: int) -> Callable[[torch.Tensor], torch.Tensor]:
-    """One scale of activations for all experts of the layer. A rank knows those of its own experts."""
+    """Returns a function that expands a rank's activation scales to one scale for all experts of the layer: their maximum. A rank
+    has only the scales of its own experts."""
     return lambda scales: scales.max().float().expand(experts).contiguous()
 
 
@@ -77,7 +78,7 @@ def fp8_blocks(shape: Any, scale: str) -> Scheme:
 
 
 def fp8_tensors(experts: int, *, static: bool, token: bool = False) -> Scheme:
-    """fp8 with a scale for each of gate, up and down. experts: those of the layer, of which a rank may have some."""
+    """Returns the fp8 scheme with one scale each for gate, up and down. `experts`: those of the whole layer."""
     stored = stored_weights() | stored_scales("weight_scale")
     changed: Changes = {"w2_scale": column}
     if not static:
@@ -88,7 +89,7 @@ def fp8_tensors(experts: int, *, static: bool, token: bool = False) -> Scheme:
 
 
 def word(value: Any) -> str:
-    """compressed-tensors' enumerations and words alike."""
+    """Returns the lower-case name of a compressed-tensors enumeration or string."""
     return str(getattr(value, "value", value)).lower()
 
 
@@ -104,7 +105,8 @@ def unquantized(weights: torch.dtype, activations: torch.dtype) -> Scheme:
 
 
 def compressed_fp8(method: Any, experts: int, *, static: bool) -> Scheme:
-    """compressed-tensors' fp8. method: what has weight_quant and input_quant, and weight_block_size for blocks."""
+    """Returns the fp8 scheme of compressed-tensors. `method`: has weight_quant, input_quant and, for blocks, weight_block_size.
+    """
     weights, inputs = word(method.weight_quant.strategy), word(method.input_quant.strategy)
     if weights == "block":
         return fp8_blocks(method.weight_block_size, "weight_scale")
@@ -122,7 +124,7 @@ def gptq(bits: int, group: int, *, symmetric: bool, act_order: bool) -> Scheme:
     if act_order and group != -1:
         raise Refused("GPTQ with act-order (desc_act)")
     name = {4: "int4_w4a16", 8: "int8_w8a16"}[bits]
-    # A symmetric checkpoint has the zero points that all of its codes share; the scheme says which.
+    # In a symmetric checkpoint, all zero points are equal and implied by the scheme.
     unused = ("w13_qzeros", "w2_qzeros")
     stored = stored_weights("qweight") | stored_scales("scales")
     return Scheme(name, grouped(name, group, "gptq"), stored, unused=unused, weight_only=True)

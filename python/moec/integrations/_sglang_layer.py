@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SGLang's methods with a part that runs moec. SGLang's own method creates the parameters, and SGLang fills them."""
+"""SGLang's quantization methods with a part that runs moec. SGLang's own method creates the parameters, and SGLang loads them."""
 
 import weakref
 from typing import Any
@@ -29,9 +29,10 @@ _journal = Journal(ENGINE)
 
 
 class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
-    """The part of a method that runs moec. taken_class() puts it before the class of SGLang's method.
+    """The part of a method that runs moec. taken_class() inserts it before the class of SGLang's method.
 
-    It is no wrapper: SGLang's weight_loader and others ask for the class, the name and the attributes of a method.
+    It is not a wrapper, because SGLang's weight_loader and other code depend on the class, the name and the attributes of a
+    method.
     """
 
     moec_plan: Plan
@@ -39,21 +40,22 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     moec_number: int
 
     def get_moe_runner_backend(self, layer: Any) -> None:
-        """None: a kernel of its own, which takes SGLang's standard choice of experts and ids of this rank."""
+        """Always None: moec does not use SGLang's runners. It receives SGLang's standard choice of experts, with ids of this
+        rank."""
         return None
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Packs the parameters in place, and takes their memory."""
+        """Packs the parameters in place and takes over their memory."""
         if self.moec_layer is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
         packing = Packing(_journal, layer.layer_name, self.moec_plan, BIASES, bool(layer.with_bias))
         self.moec_layer = packing.pack(layer)
-        # An operation of torch, so that torch.compile takes it as it is.
+        # A torch operation, which torch.compile does not trace into.
         self.moec_number = register(self.moec_layer)
         weakref.finalize(layer, release, self.moec_number)
 
     def apply(self, layer: Any, dispatch_output: Any) -> Any:
-        """[tokens, hidden] of dispatch_output.hidden_states [tokens, hidden] and its choice of experts."""
+        """Returns [tokens, hidden], computed from dispatch_output.hidden_states [tokens, hidden] and its choice of experts."""
         plan, x, chosen = self.moec_plan, dispatch_output.hidden_states, dispatch_output.topk_output
         if self.moec_layer is None:
             raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
@@ -94,7 +96,8 @@ _classes: dict[Any, Any] = {}
 
 
 def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
-    """Gives the layer's method moec's part where moec takes the layer. SGLang has made the layer and its parameters."""
+    """Adds moec's part to the layer's method if moec serves the layer. SGLang has already created the layer and its parameters.
+    """
     method, name = layer.quant_method, layer.layer_name or f"layer {layer.layer_id}"
     try:
         if lacking := SURFACE.layer_reason(layer, ENGINE.series_of(ENGINE.version())):
@@ -105,7 +108,7 @@ def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
         return
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
     method.moec_plan, method.moec_layer = plan, None
-    # SGLang asks them for the form of the router's choice, and for whose ids it has.
+    # SGLang queries them for the format of the router's result and for the numbering of its ids.
     layer.runner_backend = layer.moe_runner_config.runner_backend = None
     layer._set_runner_flags()
     layer.dispatcher = create_moe_dispatcher(layer.moe_runner_config, method)
@@ -116,7 +119,7 @@ _asked.__name__ = "moec"
 
 
 def install(choice: Choice) -> None:
-    """Makes each FusedMoE of SGLang ask moec, in models that are made from now on. SGLang applies its hooks itself."""
+    """Makes each FusedMoE that SGLang creates from now on consult moec. SGLang itself applies its hooks."""
     global _choice  # noqa: PLW0603
     _choice = choice
     if not any(hook is _asked for _, hook, _ in HookRegistry._hooks.get(TARGET, [])):

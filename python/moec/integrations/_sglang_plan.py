@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether moec takes a MoE layer of SGLang, and the layer JSON of the part that this rank computes."""
+"""Decides whether moec serves an MoE layer of SGLang, and creates the layer JSON of the part that this rank computes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,13 +17,13 @@ from moec.integrations.sglang import ENGINE
 from moec.torch.functional import rank_of
 from moec.torch.modules import NAMES_OF_TYPES
 
-# More rows than these are computed in several runs, so that the memory of a run has a bound.
+# More rows are split into several runs, which limits the workspace of a run.
 MOST_TOKENS = 16384
 
 
 @dataclass
 class Plan(EnginePlan):
-    """A layer of SGLang that moec takes."""
+    """A layer of SGLang that moec serves."""
 
     factor: float = 1.0
     """The number that multiplies the sum over experts. SGLang's runners do so, or its router."""
@@ -32,7 +32,7 @@ class Plan(EnginePlan):
 
 
 def _refuse_features(layer: Any) -> None:
-    """Raises Refused for what moec does not do inside of SGLang."""
+    """Raises Refused for features that moec does not support within SGLang."""
     config, moe, overlap, offload = layer.moe_runner_config, get_exec().moe, get_exec().overlap, get_exec().offload
     transport = get_moe_a2a_backend().value
     if type(layer).__name__ != "FusedMoE":
@@ -57,7 +57,7 @@ def _refuse_features(layer: Any) -> None:
 
 
 def _activation(config: Any) -> dict[str, Any]:
-    """The activation and its parameters, as SGLang's Triton runner takes them from a MoeRunnerConfig."""
+    """Returns the activation and its parameters, as SGLang's Triton runner derives them from a MoeRunnerConfig."""
     name, alpha, limit = config.activation, config.gemm1_alpha, config.gemm1_clamp_limit
     plain = alpha is None and limit is None and config.swiglu_limit is None
     if not config.is_gated:
@@ -75,7 +75,7 @@ def _activation(config: Any) -> dict[str, Any]:
     elif name == "silu" and alpha is None and limit is None and config.swiglu_limit is not None:
         return {"activation": "silu", "swiglu_limit": float(config.swiglu_limit)}
     elif name == "situ" and config.swiglu_limit is None:
-        # A linear beta of 0 leaves the up half as it is.
+        # A linear beta of 0 leaves the up half unchanged.
         beta = {"activation_situ_beta": 4.0 if alpha is None else float(alpha), "activation_situ_linear_beta": float(limit or 0)}
         return {"activation": "situ", **beta}
     elif name in ("silu", "gelu", "gelu_tanh") and plain:
@@ -87,7 +87,7 @@ def _activation(config: Any) -> dict[str, Any]:
 
 
 def _most_of_graphs() -> int:
-    """The most rows of a rank in a CUDA graph."""
+    """Returns the maximum number of rows of a rank in a CUDA graph."""
     graphs = get_exec().graph.cuda_graph_config
     if graphs is None:
         return 0
@@ -100,9 +100,10 @@ def _most_of_graphs() -> int:
 
 
 def plan_of(layer: Any, method: Any, choice: Choice) -> Plan:
-    """How moec takes the layer. Raises Refused with the reason why it does not.
+    """Returns how moec serves the layer. Raises Refused with the reason if it does not.
 
-    layer: SGLang's FusedMoE with its parameters, not loaded yet. method: SGLang's own.
+    layer: SGLang's FusedMoE, whose parameters exist but are not loaded.
+    method: SGLang's own method.
     """
     config = layer.moe_runner_config
     device = device_of(next(layer.parameters()).device, choice)

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SGLang's methods of quantization in moec's words: fields of the layer JSON, and parameters as stored weights."""
+"""Maps SGLang's quantization methods to moec: fields of the layer JSON, and parameters as stored weights."""
 
 from collections.abc import Callable
 from typing import Any
@@ -56,7 +56,7 @@ def _compressed_integers(scheme: Any) -> Scheme:
     if scheme.num_bits not in (4, 8):
         raise Refused(f"compressed-tensors weights of {scheme.num_bits} bits")
     name = {4: "int4_w4a16", 8: "int8_w8a16"}[scheme.num_bits]
-    # SGLang's loader transposes the tensors, which gives GPTQ's layout.
+    # SGLang's loader transposes the tensors, which results in GPTQ's layout.
     parameters = ("weight_shape", "weight_g_idx", "g_idx_sort_indices")
     unused = tuple(f"{matrix}_{parameter}" for matrix in ("w13", "w2") for parameter in parameters)
     stored = stored_weights("weight_packed") | stored_scales("weight_scale")
@@ -69,7 +69,7 @@ def _mxfp4(layer: Any, method: Any) -> Scheme:
     width = layer.intermediate_size_per_partition
     if width % 32:
         raise Refused(f"MXFP4 with {width} columns of the intermediate on a rank; expected a multiple of 32")
-    # SGLang makes biases for every layer.
+    # SGLang creates bias parameters for every layer.
     unused = () if layer.with_bias else ("w13_weight_bias", "w2_weight_bias")
     return Scheme("mxfp4_w4a16", {}, stored_weights() | stored_scales("weight_scale"), unused=unused, weight_only=True)
 
@@ -84,7 +84,7 @@ def _gptq(layer: Any, method: Any) -> Scheme:
         width = layer.intermediate_size_per_partition
         if width % config.group_size:
             raise Refused(f"GPTQ with {width} columns of the intermediate on a rank and groups of {config.group_size}")
-        # SGLang makes room for the groups of all ranks. Its loader puts the rank's own first.
+        # SGLang allocates the groups of all ranks. Its loader fills the rank's own groups first.
         made.changed["w2_scale"] = lambda scales: scales[:, : width // config.group_size]
     return made
 
@@ -93,7 +93,7 @@ def _awq(layer: Any, method: Any) -> Scheme:
     return awq(method.quant_config.group_size, zero_points=method.quant_config.zero_point)
 
 
-# The names of SGLang's classes. A subclass may do something else and is not taken.
+# The scheme function of each SGLang class. A subclass may behave differently, so it is not supported.
 METHODS: dict[str, Callable[[Any, Any], Scheme]] = {
     "UnquantizedFusedMoEMethod": _unquantized,
     "Fp8MoEMethod": _fp8,
@@ -105,15 +105,15 @@ METHODS: dict[str, Callable[[Any, Any], Scheme]] = {
 
 # The runner backends for which SGLang loads weights in the checkpoint's order.
 RUNNERS = ("auto", "triton", "marlin")
-# Mxfp4MoEMethod loads them so for this one, too.
+# Mxfp4MoEMethod also does so for this one.
 RUNNERS_OF_MXFP4 = (*RUNNERS, "triton_kernel")
 
-# The methods that make parameters for biases.
+# The methods that create bias parameters.
 WITH_BIASES = ("UnquantizedFusedMoEMethod", "Fp8MoEMethod", "Mxfp4MoEMethod")
 
 
 def scheme_of(layer: Any, method: Any, runner: str) -> Scheme:
-    """The scheme of a layer that SGLang computes by this method and this runner backend. Raises Refused."""
+    """Returns the scheme of a layer with this method and runner backend. Raises Refused if moec has none."""
     kind = type(method)
     if not kind.__module__.startswith("sglang.") or kind.__name__ not in METHODS:
         raise Refused(f"SGLang's method {kind.__name__}; moec takes {', '.join(METHODS)}")
@@ -130,7 +130,7 @@ def scheme_of(layer: Any, method: Any, runner: str) -> Scheme:
 
 
 def intermediate_of(layer: Any, scheme: Scheme) -> int:
-    """The columns of the intermediate on this rank, with those that SGLang pads and leaves zero."""
+    """Returns this rank's intermediate size, including columns that SGLang adds as zero padding."""
     if scheme.name == "mxfp4_w4a16":
         packed: torch.Tensor = layer.w2_weight
         return int(packed.shape[2]) * 2

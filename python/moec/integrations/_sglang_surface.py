@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The parts of SGLang that the plug-in uses. A test compares them with its imports and with the methods that it replaces."""
+"""The parts of SGLang that the plug-in uses. A test compares them with the imports and with the methods that moec replaces."""
 
 from moec.integrations._surface import Surface, Used
 from moec.integrations.sglang import TESTED
@@ -13,7 +13,7 @@ SURFACE = Surface(
     "SGLang",
     TESTED,
     (
-        # Parts that moec puts something of its own in place of.
+        # Functions and classes that moec replaces.
         Used(_METHOD, "FusedMoEMethodBase"),
         Used(_METHOD, "FusedMoEMethodBase.apply", takes=("layer", "dispatch_output")),
         Used(_METHOD, "FusedMoEMethodBase.get_moe_runner_backend", takes=("layer",)),

@@ -1,6 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The parts of an engine that a plug-in uses, and whether a version of the engine has it. This imports engines by name."""
+"""Describes the parts of an engine that a plug-in uses, and checks whether a version of the engine has them. Engines are imported
+by name."""
 
 import importlib
 import inspect
@@ -30,7 +31,7 @@ class Used:
         return f"{self.module}.{self.name}" if self.name else self.module
 
     def reason(self, absent: frozenset[str]) -> str:
-        """The part that the engine lacks; "" where it has all. absent: attributes that may be absent."""
+        """Describes the part that the engine lacks; "" if it has everything. `absent`: attributes that may be missing."""
         try:
             found: Any = importlib.import_module(self.module)
         except ImportError as error:
@@ -47,7 +48,7 @@ class Used:
                 continue
             parameters = _parameters(found)
             if parameters is None and fits is _calls and not expected:
-                continue  # a value, which a property of moec's takes the place of
+                continue  # a value that a property of moec's class replaces
             if parameters is None:
                 return f"{self.place}: expected a function of ({', '.join(expected)}), found {type(found).__name__}"
             if not fits(parameters, expected):
@@ -57,14 +58,15 @@ class Used:
 
 
 def _has(owner: Any, name: str) -> bool:
-    """A dataclass has its fields without a default, and a class the instance attributes that it declares."""
+    """Returns True if the owner has the attribute. Fields of a dataclass without a default and declared instance attributes
+    count."""
     if hasattr(owner, name) or name in getattr(owner, "__dataclass_fields__", {}):
         return True
     return inspect.isclass(owner) and any(name in vars(each).get("__annotations__", {}) for each in owner.__mro__)
 
 
 def _parameters(found: Any) -> dict[str, inspect.Parameter] | None:
-    """The parameters of a function, method or property, without their types and without self."""
+    """Returns the parameters of a function, method or property, without their types and without self."""
     if isinstance(found, (staticmethod, classmethod)):
         found = found.__func__
     found = found.fget if isinstance(found, property) else found
@@ -78,19 +80,19 @@ _VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def _accepts(parameters: dict[str, inspect.Parameter], given: tuple[str, ...]) -> bool:
-    """Whether the engine's function takes what moec gives, and needs no more."""
+    """Returns True if the engine's function accepts the arguments that moec passes and requires no others."""
     needed = {name for name, each in parameters.items() if each.default is inspect.Parameter.empty and each.kind not in _VARIABLE}
     return needed <= set(given) <= set(parameters)
 
 
 def _calls(parameters: dict[str, inspect.Parameter], takes: tuple[str, ...]) -> bool:
-    """Whether the engine's function has the very parameters of moec's, in the same order."""
+    """Returns True if the engine's function has exactly the parameters of moec's, in the same order."""
     return tuple(parameters) == takes
 
 
 @dataclass(frozen=True)
 class Surface:
-    """All that a plug-in uses of its engine."""
+    """All parts of its engine that a plug-in uses."""
 
     engine: str
     tested: tuple[str, ...]
@@ -102,21 +104,22 @@ class Surface:
     """As Used.since."""
 
     def absent(self, since: Iterable[tuple[str, str]], series: str) -> frozenset[str]:
-        """The attributes that a tested version came too early for. series: "" for a version that was not tested."""
+        """Returns the attributes that the tested version `series` does not have yet. `series`: "" for a version that was not
+        tested."""
         if not series:
             return frozenset()
         return frozenset(name for name, first in since if self.tested.index(series) < self.tested.index(first))
 
     def reason(self, series: str) -> str:
-        """The first thing that the engine lacks, as a sentence's part; "" where it has all that moec uses.
+        """Describes the first part that the engine lacks, as a clause; "" if it has everything that moec uses.
 
-        series: the tested version that this one belongs to; "" for another.
+        series: the tested version that this one belongs to; "" for another version.
         """
         reasons = (each.reason(self.absent(each.since, series)) for each in self.used)
         return next((reason for reason in reasons if reason), "")
 
     def layer_reason(self, layer: Any, series: str) -> str:
-        """The same for the attributes of a layer, which are there once it is made."""
+        """Like reason(), for the attributes of a layer, which exist once the layer is created."""
         wanted = (*self.layer, *(name for name, _ in self.layer_since if name not in self.absent(self.layer_since, series)))
         for name in wanted:
             if not hasattr(layer, name):

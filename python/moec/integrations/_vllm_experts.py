@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""moec's experts for vLLM's modular kernel, which gives them the tokens that a transport between ranks brought."""
+"""moec's experts for vLLM's modular kernel, which passes them the tokens that a transport between ranks delivers."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from moec.layer import Layer
 
 
 def run(moec_layer: Layer, x: torch.Tensor, out: torch.Tensor, expert_map: torch.Tensor | None, **inputs: torch.Tensor) -> None:
-    """Writes out [tokens, hidden], the weighted sum over the experts of this rank, of x [tokens, hidden]."""
+    """Writes `out` [tokens, hidden]: the weighted sum over this rank's experts, computed from x [tokens, hidden]."""
     if x.shape[0] == 0:
         return
     if "expert_map" in moec_layer.package.values:
@@ -33,12 +33,12 @@ def run(moec_layer: Layer, x: torch.Tensor, out: torch.Tensor, expert_map: torch
 class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
     """The packed experts of one layer, between vLLM's prepare and finalize.
 
-    The activations come in 16 bits, whatever the scheme is: moec quantizes them itself. vLLM's choice among its kernels does not
-    find this class, since it belongs to one packed layer.
+    The activations have 16 bits, whatever the scheme, because moec quantizes them itself. vLLM's automatic kernel selection does
+    not consider this class, because an instance belongs to one packed layer.
     """
 
     def __init__(self, moe_config: Any, plan: Plan, moec_layer: Layer, **sizes: int) -> None:
-        # Without quantization, so that no prepare quantizes.
+        # Unquantized, so that prepare does not quantize.
         super().__init__(moe_config, FUSED_MOE_UNQUANTIZED_CONFIG, **sizes)
         self._plan, self._moec_layer = plan, moec_layer
 
@@ -60,7 +60,8 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
 
     @staticmethod
     def _supports_quant_scheme(weight_key: Any, activation_key: Any) -> bool:
-        """True of what is not quantized. The plan of a layer decides about the rest, before there is an instance."""
+        """Returns True for unquantized weights and activations. The plan of a layer handles the rest before an instance exists.
+        """
         return weight_key is None and activation_key is None
 
     @staticmethod
@@ -81,7 +82,8 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
     def moe_problem_size(
         self, a1: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, topk_ids: torch.Tensor
     ) -> tuple[int, int, int, int, int]:
-        """Experts, tokens, columns of w1, hidden and experts a token. The parameters are empty: the plan knows the sizes."""
+        """Returns the numbers of experts, tokens, columns of w1, hidden size and top_k. The parameters are empty, so the sizes
+        come from the plan."""
         source = self._plan.source
         width = 2 * source["intermediate_size"] if self.moe_config.is_act_and_mul else source["intermediate_size"]
         return self.moe_config.num_local_experts, a1.shape[-2], width, a1.shape[-1], topk_ids.shape[1]
@@ -97,11 +99,12 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
         expert_tokens_meta: Any,
         activation: Any,
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """Two empty workspaces, and the output. moec's memory belongs to its context, whose addresses graphs keep."""
+        """Returns the shapes of two empty workspaces and of the output. moec uses the memory of its context, whose addresses CUDA
+        graphs contain."""
         return (0,), (0,), (M, K)
 
     def finalize_weight_and_reduce_impl(self) -> Any:
-        """Nothing: moec has weighted and summed the experts of this rank."""
+        """Returns a no-op: moec has already weighted and summed the experts of this rank."""
         return TopKWeightAndReduceNoOP()
 
     def apply(
@@ -122,13 +125,14 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
         expert_tokens_meta: Any,
         apply_router_weight_on_input: bool,
     ) -> None:
-        """Writes output [tokens, hidden] of hidden_states [tokens, hidden].
+        """Writes `output` [tokens, hidden], computed from hidden_states [tokens, hidden].
 
-        w1, w2: empty, since moec has packed them. topk_weights, topk_ids: [tokens, top_k]; an id outside of the experts, -1 for
-        example, adds nothing. expert_map: int32 [experts], the local expert of each or -1.
-        apply_router_weight_on_input: prepare has multiplied hidden_states by the weights.
+        w1, w2: empty, because moec has packed them.
+        topk_weights, topk_ids: [tokens, top_k]. An id that is not an expert, such as -1, adds nothing.
+        expert_map: int32 [experts], the local index of each expert, or -1.
+        apply_router_weight_on_input: prepare has already multiplied hidden_states by the weights.
 
-        Raises NotSupported where vLLM asks for another layer than the packed one.
+        Raises NotSupported if vLLM requests another layer than the packed one.
         """
         self._check(hidden_states, w1, w2, activation, global_num_experts, a1q_scale, a2_scale, apply_router_weight_on_input)
         if apply_router_weight_on_input:
@@ -146,7 +150,7 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
         a2_scale: torch.Tensor | None,
         apply_router_weight_on_input: bool,
     ) -> None:
-        """Raises NotSupported where vLLM asks for another layer than the packed one."""
+        """Raises NotSupported if vLLM requests another layer than the packed one."""
         source = self._plan.source
         for what, got, expected in (
             ("activation", activation.value, source["activation"]),
@@ -163,11 +167,11 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
 
 
 class MoecBatchedExperts(MoecExperts):
-    """The same for transports that bring rows by expert. The transport weights and sums what this makes of each row."""
+    """Like MoecExperts, for transports that deliver rows in batched format. The transport weights and sums the resulting rows."""
 
     @property
     def expects_unquantized_inputs(self) -> bool:
-        """False: these transports refuse True. The configuration without quantization already says so."""
+        """Returns False, because these transports reject True. The unquantized configuration implies it."""
         return False
 
     @staticmethod
@@ -185,11 +189,11 @@ class MoecBatchedExperts(MoecExperts):
         expert_tokens_meta: Any,
         activation: Any,
     ) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
-        """As MoecExperts. M counts the slots of an expert."""
+        """Like MoecExperts.workspace_shapes(). `M` counts the slots of an expert."""
         return (0,), (0,), (local_num_experts, M, K)
 
     def finalize_weight_and_reduce_impl(self) -> Any:
-        """The transport's own."""
+        """Returns the transport's own weighting and reduction."""
         return TopKWeightAndReduceDelegate()
 
     def apply(
@@ -210,11 +214,13 @@ class MoecBatchedExperts(MoecExperts):
         expert_tokens_meta: Any,
         apply_router_weight_on_input: bool,
     ) -> None:
-        """Writes output [local experts, slots, hidden] of hidden_states of the same shape; slots without a row stay as they are.
+        """Writes `output` [local experts, slots, hidden], computed from hidden_states of the same shape. Unused slots are not
+        written.
 
-        expert_tokens_meta.expert_num_tokens: int32, the rows of each expert, local ones first. The transport has used the ids.
+        expert_tokens_meta.expert_num_tokens: int32, the number of rows of each expert, local experts first. The transport has
+        already used the ids.
 
-        Raises NotSupported where vLLM asks for another layer than the packed one.
+        Raises NotSupported if vLLM requests another layer than the packed one.
         """
         self._check(hidden_states, w1, w2, activation, global_num_experts, a1q_scale, a2_scale, apply_router_weight_on_input)
         experts, slots, hidden = hidden_states.shape
@@ -229,7 +235,7 @@ class MoecBatchedExperts(MoecExperts):
 
 
 def kernel_of(moe_config: Any, prepare_finalize: Any, plan: Plan, moec_layer: Layer) -> Any:
-    """vLLM's kernel of a transport's prepare and finalize, and moec's experts."""
+    """Returns vLLM's modular kernel: a transport's prepare and finalize with moec's experts."""
     if plan.modular == "batched":
         sizes = {
             "max_num_tokens": prepare_finalize.max_num_tokens_per_rank(),

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""vLLM's methods with a part that runs moec. vLLM's own method creates the parameters, and vLLM fills them."""
+"""vLLM's quantization methods with a part that runs moec. vLLM's own method creates the parameters, and vLLM loads them."""
 
 import collections
 import functools
@@ -33,9 +33,9 @@ _journal = Journal(ENGINE)
 
 
 class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
-    """The part of a method that runs moec. taken_class() puts it before the class of vLLM's method.
+    """The part of a method that runs moec. taken_class() inserts it before the class of vLLM's method.
 
-    It is no wrapper: vLLM's weight_loader and others ask for the class, the name and the attributes of a method.
+    It is not a wrapper, because vLLM's weight_loader and other code depend on the class, the name and the attributes of a method.
     """
 
     moec_plan: Plan
@@ -45,7 +45,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     moec_refused: str
     """Why weights that came again are incomplete; "" where they are complete."""
 
-    # Properties come before attributes that vLLM's methods set in their instances.
+    # Properties take precedence over attributes that vLLM's methods set on their instances.
     @property
     def supports_pre_processed_weights(self) -> bool:
         return False
@@ -56,7 +56,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     @property
     def supports_internal_mk(self) -> bool:
-        """True where vLLM's runner moves no tokens: its kernel does, or moec."""
+        """True if vLLM's runner must not move tokens, because its kernel or moec does."""
         return self.moec_plan.moves or self.moe_kernel is not None
 
     @property
@@ -65,7 +65,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     @property
     def topk_indices_dtype(self) -> torch.dtype | None:
-        """The type that the transport needs; None: any, as moec takes."""
+        """The type of ids that the transport requires; None: any type, because moec accepts all."""
         return None if self.moe_kernel is None else self.moe_kernel.prepare_finalize.topk_indices_dtype()
 
     @property
@@ -79,15 +79,16 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     def maybe_roundup_sizes(
         self, hidden_size: int, intermediate_size_per_partition: int, act_dtype: torch.dtype, moe_parallel_config: Any
     ) -> tuple[int, int]:
-        """The sizes that moec computes: vLLM pads for its own kernels."""
+        """Returns the sizes that moec uses, without the padding for vLLM's own kernels."""
         return hidden_size, self.moec_plan.source["intermediate_size"]
 
     def get_fused_moe_quant_config(self, layer: Any) -> None:
-        """None: vLLM's kernels do not run. MoecExperts have a configuration of their own."""
+        """Always None: vLLM's kernels do not run. MoecExperts have their own configuration."""
         return None
 
     def create_weights(self, layer: Any, *arguments: Any, **options: Any) -> None:
-        """vLLM's own, whose reload counts elements: two shards write the same ones of these parameters."""
+        """Creates the parameters by vLLM's own method. Two shards write the same elements of these parameters, and vLLM's reload
+        counts elements."""
         super().create_weights(layer, *arguments, **options)
         for name, dimensions in (("w13_input_scale", 1), ("w13_weight_shape", 2)):
             parameter = getattr(layer, name, None)
@@ -95,7 +96,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
                 parameter.weight_loader_numel = 2 * parameter.numel()
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Packs the parameters in place, and takes their memory. Weights that vLLM has loaded again go to the same memory."""
+        """Packs the parameters in place and takes over their memory. Weights that vLLM loads again are packed into the same
+        memory."""
         if is_weights_pre_processed():
             raise NotSupported(f"layer {layer.layer_name}: another process has packed the weights; moec packs its own")
         if self.moec_layer is not None:
@@ -120,7 +122,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             self.moe_kernel = _kernel(layer, plan, self.moec_layer)
 
     def _reload(self, layer: Any, moec_layer: Layer) -> None:
-        """Raises NotSupported where some elements did not come; the layer then refuses runs until all have."""
+        """Raises NotSupported if some elements were not loaded. The layer then refuses to run until all have been."""
         self.moec_refused = not_loaded(layer, self.moec_packing.needed)
         if self.moec_refused:
             raise NotSupported(f"layer {layer.layer_name}: {self.moec_refused}")
@@ -128,7 +130,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     @staticmethod
     def _has_biases(layer: Any, present: set[str]) -> bool:
-        """Whether the layer has biases. GPTQ's method makes parameters for all layers; its checkpoint says which have some."""
+        """Returns True if the layer has biases. GPTQ's method creates bias parameters for all layers; the checkpoint decides
+        which are used."""
         if layer.moe_config.has_bias:
             if not {"w13_bias", "w2_bias"} <= present:
                 raise NotSupported(f"layer {layer.layer_name} has biases, and vLLM's method makes no parameters for them")
@@ -156,9 +159,9 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         shared_experts: Any,
         shared_experts_input: torch.Tensor | None,
     ) -> torch.Tensor:
-        """[tokens, hidden] of x [tokens, hidden] and the router's [tokens, top_k].
+        """Returns [tokens, hidden], computed from x [tokens, hidden] and the router's ids and weights [tokens, top_k].
 
-        The runner computes shared experts, or vLLM's kernel does while the transport waits.
+        Shared experts are computed by the runner, or by vLLM's kernel while the transport waits.
         """
         if self.moe_kernel is None:
             return self._run(layer, x, topk_ids=topk_ids, topk_weights=topk_weights)
@@ -181,16 +184,17 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     def apply_monolithic(
         self, layer: Any, x: torch.Tensor, router_logits: torch.Tensor, input_ids: torch.Tensor | None = None
     ) -> torch.Tensor:
-        """[tokens, hidden] of x [tokens, hidden] and router_logits [tokens, experts]."""
+        """Returns [tokens, hidden], computed from x [tokens, hidden] and router_logits [tokens, experts]."""
         if getattr(layer, "routing_sink", None) is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec does not report the experts that it chose")
         return self._run(layer, x, logits=router_logits)
 
 
 def not_loaded(layer: Any, needed: set[str]) -> str:
-    """The parameters that vLLM did not load wholly when it loaded the layer again; "" where all came.
+    """Returns the parameters that vLLM did not load completely in a reload; "" if all were loaded.
 
-    vLLM counts elements, and packs a layer whose count is short or too large all the same. needed: the parameters to have.
+    vLLM counts elements, but processes a layer even if its count is too small or too large. `needed`: the parameters that must be
+    loaded.
     """
     info = get_layerwise_info(layer)
     if not info.can_load():
@@ -202,7 +206,7 @@ def not_loaded(layer: Any, needed: set[str]) -> str:
         loaded[name].add((given.arguments.get("shard_id"), given.arguments.get("expert_id")))
     lacking = []
     for name in sorted(needed):
-        # Parameters of a matrix come alike: parts of each expert, or one tensor.
+        # The parameters of a matrix are loaded the same way: as parts of each expert, or as one tensor.
         parts = set().union(*(loaded[each] for each in needed if each[:3] == name[:3]))
         shards = {shard for shard, _ in parts}
         if shards & {"w1", "w3"} and layer.moe_config.is_act_and_mul:
@@ -217,7 +221,7 @@ def not_loaded(layer: Any, needed: set[str]) -> str:
 
 
 def _kernel(layer: Any, plan: Plan, moec_layer: Layer) -> Any:
-    """vLLM's kernel of its own transport and moec's experts."""
+    """Returns vLLM's modular kernel with vLLM's own transport and moec's experts."""
     prepare_finalize = maybe_make_prepare_finalize(
         layer.moe_config,
         FUSED_MOE_UNQUANTIZED_CONFIG,
@@ -231,7 +235,7 @@ _classes: dict[Any, Any] = {}
 
 
 def _asked(layer: Any, prefix: str, method: Any) -> Any:
-    """The method with moec's part where moec takes the layer, else as it is."""
+    """Returns the method with moec's part if moec serves the layer, otherwise the method itself."""
     try:
         if lacking := SURFACE.layer_reason(layer, ENGINE.series_of(ENGINE.version())):
             raise Refused(lacking)
@@ -246,9 +250,9 @@ def _asked(layer: Any, prefix: str, method: Any) -> Any:
 
 
 def install(choice: Choice) -> None:
-    """Makes each RoutedExperts of vLLM ask moec, in models that are made from now on.
+    """Makes each RoutedExperts that vLLM creates from now on consult moec.
 
-    vLLM's registry of replaced classes would do for RoutedExperts alone. gpt-oss and others have subclasses, which it misses.
+    vLLM's registry of replaced classes would cover RoutedExperts only, not the subclasses of gpt-oss and other models.
     """
     global _choice  # noqa: PLW0603
     _choice = choice

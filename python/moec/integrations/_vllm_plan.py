@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Whether moec takes a MoE layer of vLLM, and the layer JSON of the part that this rank computes."""
+"""Decides whether moec serves an MoE layer of vLLM, and creates the layer JSON of the part that this rank computes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -15,23 +15,23 @@ from moec.integrations.vllm import ENGINE
 from moec.torch.functional import rank_of
 from moec.torch.modules import NAMES_OF_TYPES
 
-# The transport whose tokens vLLM gathers before it calls a method without a kernel of its own.
+# With this transport, vLLM gathers the tokens before it calls a method that has no kernel of its own.
 GATHERING = "allgather_reducescatter"
 
-# The devices whose packages move tokens between processes.
+# The devices whose packages exchange tokens between processes.
 MOVING_DEVICES = ("cuda",)
 
-# The transports that need vLLM's modular kernel, and the format in which they bring rows of 16 bits.
+# The transports that need vLLM's modular kernel, and the format of the 16-bit rows that they deliver.
 MODULAR = {"deepep_high_throughput": "standard", "deepep_low_latency": "batched"}
 TRANSPORTS = (GATHERING, *MODULAR)
 
-# vLLM's classes of experts that differ in loading alone. Others may compute something else.
+# vLLM's classes of experts that differ only in loading. Other classes may compute something else.
 EXPERTS_CLASSES = ("RoutedExperts", "GptOssRoutedExperts", "DbrxExperts", "TransformersRoutedExperts")
 
 
 @dataclass
 class Plan(EnginePlan):
-    """A layer of vLLM that moec takes."""
+    """A layer of vLLM that moec serves."""
 
     modular: str = ""
     """The format of rows between vLLM's prepare and finalize. "": the runner gathers tokens, or there is nothing to gather."""
@@ -42,12 +42,13 @@ class Plan(EnginePlan):
 
 
 def _later(owner: Any, name: str) -> Any:
-    """An attribute that the oldest tested versions lack. The surface has been checked: where it is absent, so is the feature."""
+    """Returns an attribute that the oldest tested versions lack, or None. The surface has been checked, so without the attribute
+    the feature does not exist either."""
     return getattr(owner, name, None)
 
 
 def _refuse_features(layer: Any, engine: Any) -> None:
-    """Raises Refused for what moec does not do inside of vLLM."""
+    """Raises Refused for features that moec does not support within vLLM."""
     config, parallel = layer.moe_config, layer.moe_config.moe_parallel_config
     if type(layer).__name__ not in EXPERTS_CLASSES:
         raise Refused(f"the class {type(layer).__name__} of experts; moec takes {', '.join(EXPERTS_CLASSES)}")
@@ -75,13 +76,13 @@ def _refuse_features(layer: Any, engine: Any) -> None:
 
 
 def _format_of(config: Any) -> str:
-    """The format of rows, if the transport of a FusedMoEConfig needs vLLM's modular kernel."""
+    """Returns the format of rows if the transport of a FusedMoEConfig needs vLLM's modular kernel."""
     parallel = config.moe_parallel_config
     return MODULAR.get(parallel.all2all_backend, "") if parallel.use_all2all_kernels else ""
 
 
 def _refuse_modular(layer: Any, transport: str) -> None:
-    """Raises Refused for what DeepEP, or vLLM's use of it, cannot bring to moec."""
+    """Raises Refused for layers that DeepEP, or vLLM's use of it, cannot deliver to moec."""
     from vllm.model_executor.layers.fused_moe.all2all_utils import maybe_roundup_layer_hidden_size
 
     config, parallel = layer.moe_config, layer.moe_config.moe_parallel_config
@@ -97,17 +98,17 @@ def _refuse_modular(layer: Any, transport: str) -> None:
 
 
 def _moving(source: dict[str, Any], scheme: Any, layer: Any, device: torch.device) -> dict[str, Any] | None:
-    """The layer of all ranks, whose package moves tokens by itself; None where vLLM's runner moves them."""
+    """Returns the layer of all ranks if its package exchanges the tokens itself, or None if vLLM's runner does."""
     parallel = layer.moe_config.moe_parallel_config
     fits = (
         device.type in MOVING_DEVICES
         and parallel.use_ep
         and parallel.dp_size > 1
         and parallel.all2all_backend == GATHERING
-        # Each rank has tokens of its own.
+        # Each rank has its own tokens.
         and parallel.ep_size == parallel.dp_size
         and layer.expert_placement_strategy == "linear"
-        # A rank quantizes x before it moves, and knows the stored scales of its own experts alone.
+        # A rank quantizes x before it sends it, and has the stored scales of its own experts only.
         and not {"a1_scale", "a1_second_scale"} & set(scheme.stored)
     )
     if not fits:
@@ -117,18 +118,18 @@ def _moving(source: dict[str, Any], scheme: Any, layer: Any, device: torch.devic
 
 
 def _number(name: str, layer: Any, config: Any) -> float | None:
-    """A parameter of the activation. vLLM's kernels take the layer's first, then the configuration's."""
+    """Returns a parameter of the activation. Like vLLM's kernels, prefers the layer's value to the configuration's."""
     own = getattr(layer, name)
     value = getattr(config, name) if own is None else own
     return None if value is None else float(value)
 
 
 def _activation(layer: Any) -> dict[str, Any]:
-    """The activation and its parameters. vLLM's kernels use some parameters with some activations alone."""
+    """Returns the activation and its parameters. vLLM's kernels use some parameters only with certain activations."""
     config = layer.moe_config
     name = config.activation.value
     given = {key: _number(key, layer, config) for key in ("swiglu_limit", "swiglu_alpha", "swiglu_beta")}
-    # vLLM's kernels compute with these numbers, whatever the model gives. None: with the model's.
+    # Values that vLLM's kernels use whatever the model specifies. None: the model's value.
     fixed: dict[str, dict[str, float | None]] = {
         "silu": {"swiglu_limit": None, "swiglu_alpha": 1.0, "swiglu_beta": 0.0},
         "swigluoai": {"swiglu_limit": 7.0, "swiglu_alpha": 1.702, "swiglu_beta": 1.0},
@@ -148,7 +149,7 @@ def _activation(layer: Any) -> dict[str, Any]:
     if name == "situ":
         if config.activation_situ_beta is None:
             raise Refused("the activation situ without activation_situ_beta")
-        # A linear beta of 0 leaves the up half as it is.
+        # A linear beta of 0 leaves the up half unchanged.
         made["activation_situ_beta"] = config.activation_situ_beta
         made["activation_situ_linear_beta"] = config.activation_situ_linear_beta or 0.0
     if name == "swigluoai":
@@ -157,7 +158,7 @@ def _activation(layer: Any) -> dict[str, Any]:
 
 
 def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
-    """The fields of a routing that moec computes as vLLM does; None where vLLM routes."""
+    """Returns the fields of a routing method that moec computes like vLLM, or None if vLLM must route."""
     from vllm import envs
 
     config = layer.moe_config
@@ -185,7 +186,7 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
     if bias is not None and bias.dtype == torch.float32 and layer.scoring_func == "sigmoid":
         made = {"routing_method": "deepseek_v3", "routed_scaling_factor": float(layer.routed_scaling_factor)}
         groups = layer.num_expert_group
-        # vLLM ignores groups that do not divide the experts, or have one expert each.
+        # vLLM ignores groups that do not divide the experts or have one expert each.
         if method == "DeepSeekV3" and layer.use_grouped_topk and config.num_experts > groups and config.num_experts % groups == 0:
             return made | {"num_expert_group": groups, "topk_group": layer.topk_group}
         if method == "MiniMax2" and not layer.use_grouped_topk:
@@ -194,9 +195,11 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
 
 
 def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
-    """How moec takes the layer. Raises Refused with the reason why it does not.
+    """Returns how moec serves the layer. Raises Refused with the reason if it does not.
 
-    layer: vLLM's RoutedExperts before it has parameters. method: vLLM's own. engine: vLLM's VllmConfig.
+    layer: vLLM's RoutedExperts, before its parameters exist.
+    method: vLLM's own method.
+    engine: vLLM's VllmConfig.
     """
     from vllm import envs
 
@@ -226,16 +229,16 @@ def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
         source |= {"expert_map": True, "moe_parallel_config": rank_of(layer.global_num_experts, layer.local_num_experts)}
     modular = _format_of(config)
     if modular:
-        # vLLM's prepare has multiplied the activations.
+        # vLLM's prepare has already multiplied the activations.
         source["apply_router_weight_on_input"] = False
     if modular == "batched":
         del source["expert_map"]
         source["activation_format"] = "batched"
-        # Each expert has room for all tokens of all ranks, in graphs too.
+        # Each expert has room for all tokens of all ranks, also in CUDA graphs.
         max_tokens = config.max_num_tokens * parallel.ep_size
         captured = max_tokens if config.max_capture_size else 0
     elif modular:
-        # Each rank sends each of its tokens at most once to this one. vLLM makes no graphs with this transport.
+        # Each rank sends each of its tokens at most once to this rank. vLLM captures no CUDA graphs with this transport.
         max_tokens, captured = -(-config.max_num_tokens // parallel.sp_size) * parallel.ep_size, 0
     else:
         gathered = parallel.dp_size * parallel.pcp_size

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Layers that move tokens between vLLM's ranks themselves, in place of vLLM's runner."""
+"""Runs layers that exchange tokens between vLLM's ranks themselves, instead of vLLM's runner."""
 
 import torch
 from torch.nn.functional import pad
@@ -15,7 +15,8 @@ _communicators: dict[str, Communicator] = {}
 
 
 def communicator(device: torch.device) -> Communicator:
-    """Connects the ranks of vLLM's group of expert parallelism. All ranks call it in one order; it is made once."""
+    """Returns the communicator of vLLM's expert-parallel group, which is created once. All ranks must call it in the same order.
+    """
     group = get_ep_group()
     if group.unique_name not in _communicators:
         _communicators[group.unique_name] = Communicator.from_group(group.device_group, device=str(device))
@@ -23,7 +24,7 @@ def communicator(device: torch.device) -> Communicator:
 
 
 def most_tokens() -> int:
-    """The tokens of the rank that has most in this step. vLLM tells all ranks."""
+    """Returns the largest token count of any rank in this step, which vLLM sends to all ranks."""
     counts = get_forward_context().dp_metadata
     if counts is None:
         raise InvalidArgument("tokens: expected vLLM's token counts of all ranks of data parallel, got none")
@@ -31,9 +32,9 @@ def most_tokens() -> int:
 
 
 def run(moec_layer: Layer, comm: Communicator, x: torch.Tensor, out: torch.Tensor, **inputs: torch.Tensor) -> None:
-    """Writes out [tokens, hidden] of this rank's x [tokens, hidden], which may have no rows.
+    """Writes `out` [tokens, hidden] for this rank's x [tokens, hidden], which may have no rows.
 
-    All ranks run with the largest count of tokens; the others pad theirs.
+    All ranks run with the largest token count of any rank, so the others pad their tokens.
     """
     tokens, most = x.shape[0], most_tokens()
     if tokens > most:

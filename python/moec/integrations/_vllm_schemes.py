@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""vLLM's methods of quantization in moec's words: fields of the layer JSON, and parameters as stored weights."""
+"""Maps vLLM's quantization methods to moec: fields of the layer JSON, and parameters as stored weights."""
 
 from collections.abc import Callable
 from typing import Any
@@ -53,7 +53,7 @@ def _compressed_int8(layer: Any, method: Any) -> Scheme:
     return Scheme("int8_channel", {}, stored_weights() | stored_scales("weight_scale"), {"w13_scale": flat, "w2_scale": flat})
 
 
-# vLLM's backends that multiply 16-bit activations by MXFP4. The others quantize activations, which is another layer.
+# vLLM's backends that multiply 16-bit activations by MXFP4 weights. The others quantize activations, which changes the results.
 _MXFP4_16_BIT = ("MARLIN", "BATCHED_MARLIN", "TRITON", "TRITON_UNFUSED", "EMULATION", "CPU")
 
 
@@ -101,7 +101,7 @@ def _nvfp4(layer: Any, method: Any, *, weight_only: bool, inverse: bool, weights
     stored |= {"w13_second_scale": f"w13_{second}", "w2_second_scale": f"w2_{second}"}
     changed: Changes = {"w2_second_scale": column}
     if inverse:
-        # compressed-tensors stores what scales are divided by.
+        # compressed-tensors stores the reciprocals of second scales.
         changed = {"w13_second_scale": lambda scales: 1.0 / scales, "w2_second_scale": lambda scales: 1.0 / column(scales)}
     if weight_only:
         unused = (f"w13_{inputs}", f"w2_{inputs}")
@@ -109,7 +109,7 @@ def _nvfp4(layer: Any, method: Any, *, weight_only: bool, inverse: bool, weights
     largest = (inverse_of_largest_for if inverse else largest_for)(layer.global_num_experts)
     stored |= {"a1_second_scale": f"w13_{inputs}", "a2_second_scale": f"w2_{inputs}"}
     changed |= {"a1_second_scale": largest, "a2_second_scale": largest}
-    # Marlin alone of vLLM's backends does not quantize activations.
+    # Of vLLM's backends, only Marlin does not quantize activations.
     backend = getattr(getattr(method, "nvfp4_backend", None), "name", "")
     return Scheme("nvfp4", {}, stored, changed, leaves_activations=backend == "MARLIN")
 
@@ -134,7 +134,7 @@ def _compressed_nvfp4(layer: Any, method: Any) -> Scheme:
     )
 
 
-# The names of vLLM's classes. A subclass may do something else and is not taken.
+# The scheme function of each vLLM class. A subclass may behave differently, so it is not supported.
 METHODS: dict[str, Callable[[Any, Any], Scheme]] = {
     "UnquantizedFusedMoEMethod": _unquantized,
     "Fp8MoEMethod": _fp8,
@@ -151,7 +151,7 @@ METHODS: dict[str, Callable[[Any, Any], Scheme]] = {
 }
 
 
-# The methods that make parameters for biases.
+# The methods that create bias parameters.
 WITH_BIASES = (
     "UnquantizedFusedMoEMethod",
     "Fp8MoEMethod",
@@ -164,7 +164,7 @@ WITH_BIASES = (
 
 
 def scheme_of(layer: Any, method: Any) -> Scheme:
-    """The scheme of a layer that vLLM computes by this method. Raises Refused."""
+    """Returns the scheme of a layer with this method. Raises Refused if moec has none."""
     kind = type(method)
     if not kind.__module__.startswith("vllm.") or kind.__name__ not in METHODS:
         raise Refused(f"vLLM's method {kind.__name__}; moec takes {', '.join(METHODS)}")

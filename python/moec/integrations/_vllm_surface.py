@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The parts of vLLM that the plug-in uses. A test compares them with its imports and with the methods that it replaces."""
+"""The parts of vLLM that the plug-in uses. A test compares them with the imports and with the methods that moec replaces."""
 
 from moec.integrations._surface import Surface, Used
 from moec.integrations.vllm import TESTED
@@ -30,7 +30,7 @@ SURFACE = Surface(
     "vLLM",
     TESTED,
     (
-        # Parts that moec puts something of its own in place of.
+        # Functions and classes that moec replaces.
         Used(f"{_FUSED}.routed_experts", "RoutedExperts._get_quant_method", takes=("prefix", "quant_config", "moe_config")),
         Used(_METHOD, "FusedMoEMethodBase"),
         _method("apply", "layer", "x", "topk_weights", "topk_ids", "shared_experts", "shared_experts_input"),

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SGLang's plug-in. Importing this module imports neither sglang nor torch; register() does, if MOEC_SGLANG asks for moec."""
+"""SGLang's plug-in. Importing this module imports neither sglang nor torch; register() does if MOEC_SGLANG enables moec."""
 
 import logging
 
@@ -16,10 +16,11 @@ choice_of = ENGINE.choice_of
 
 
 def register() -> None:
-    """Makes SGLang's MoE layers ask moec. SGLang calls it in each of its processes.
+    """Makes SGLang's MoE layers consult moec. SGLang calls it in each of its processes.
 
-    It does nothing unless MOEC_SGLANG is set. It ends the process for a wrong value, and with MOEC_SGLANG=force where SGLang
-    lacks something that moec uses: SGLang catches the exceptions of plug-ins, and would go on without moec.
+    Does nothing unless MOEC_SGLANG is set. Ends the process for an invalid value, and with MOEC_SGLANG=force if SGLang lacks
+    something that moec uses. It does not raise, because SGLang catches the exceptions of plug-ins and would continue without
+    moec.
     """
     try:
         choice = ENGINE.asked()

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""vLLM's plug-in. Importing this module imports neither vllm nor torch; register() does, if MOEC_VLLM asks for moec."""
+"""vLLM's plug-in. Importing this module imports neither vllm nor torch; register() does if MOEC_VLLM enables moec."""
 
 import logging
 
@@ -16,10 +16,10 @@ choice_of = ENGINE.choice_of
 
 
 def register() -> None:
-    """Makes vLLM's MoE layers ask moec. vLLM calls it in each of its processes, some of them several times.
+    """Makes vLLM's MoE layers consult moec. vLLM calls it in each of its processes, in some of them several times.
 
-    It does nothing unless MOEC_VLLM is set. Raises InvalidArgument for a wrong value, and with MOEC_VLLM=force NotSupported
-    where vLLM lacks something that moec uses.
+    Does nothing unless MOEC_VLLM is set. Raises InvalidArgument for an invalid value. With MOEC_VLLM=force, raises NotSupported
+    if vLLM lacks something that moec uses.
     """
     choice = ENGINE.asked()
     if choice is None:

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Layers as operations and modules of torch.
 
-torch.ops.moec.run and torch.ops.moec.run_out take the number of a layer, which register() gives. Experts and MoE are modules;
-fused_experts() has vLLM's signature.
+torch.ops.moec.run and torch.ops.moec.run_out identify a layer by the number that register() returns. Experts and MoE are modules.
+fused_experts() has the signature of vLLM's function.
 """
 
 from moec.torch.functional import fused_experts

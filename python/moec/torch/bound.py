@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Runs with tensors of types and shapes that came before: only their addresses are written anew."""
+"""A fast path for runs whose tensors have the same types and shapes as in an earlier run: only addresses are updated."""
 
 import ctypes
 from typing import NamedTuple
@@ -13,10 +13,10 @@ from moec._tensors import Row, packed
 from moec.comm import Communicator
 from moec.layer import Layer
 
-# The tensors of a run: moec's names of values, and those of Layer.__call__.
+# The tensors of a run: names of moec's values, and the argument names of Layer.__call__.
 VALUES = ("x", "logits", "given_ids", "given_weights", "expert_map", "out")
 ARGUMENTS = ("x", "logits", "topk_ids", "topk_weights", "expert_map", "out")
-# The token counts of a layer that are kept. Decode steps have few.
+# Maximum number of token counts that are kept for a layer. Decode steps have few.
 MOST_COUNTS = 64
 
 WORDS_OF_TENSOR = _abi.TENSOR.size // 8
@@ -24,7 +24,7 @@ WORD_OF_DATA = 1
 
 
 class _Tensor(NamedTuple):
-    """A tensor that the fast way takes."""
+    """A tensor that the fast path accepts."""
 
     place: int
     """Among VALUES."""
@@ -37,7 +37,7 @@ class _Tensor(NamedTuple):
 
 
 class _Buffer:
-    """Tensors as the library takes them. One run at a time has it."""
+    """The packed tensors of one run. One run at a time uses a buffer."""
 
     def __init__(self, tensors: tuple[_Tensor, ...]) -> None:
         self._memory, self.count = packed(tensor.row for tensor in tensors)
@@ -46,7 +46,7 @@ class _Buffer:
 
 
 class _Known(NamedTuple):
-    """The tensors of runs of one token count."""
+    """The tensors of earlier runs with one token count."""
 
     tensors: tuple[_Tensor, ...]
     absent: tuple[int, ...]
@@ -55,7 +55,7 @@ class _Known(NamedTuple):
 
 
 class BoundRuns:
-    """The fast way to run a layer. Layer.__call__ runs what it does not know, and says what is wrong."""
+    """The fast path to run a layer. Other runs use Layer.__call__, which also reports errors."""
 
     def __init__(self, layer: Layer, comm: Communicator | None = None) -> None:
         self.layer = layer
@@ -65,7 +65,7 @@ class BoundRuns:
         self._options_reference = ctypes.byref(self._options)
 
     def __call__(self, *given: torch.Tensor | None) -> None:
-        """given: the tensors in the order of VALUES; None for one that is absent."""
+        """Runs the layer. `given`: the tensors in the order of VALUES; None for an absent one."""
         x = given[0]
         assert x is not None
         known = self._known.get(x.shape[0]) if x.dim() else None
@@ -74,13 +74,13 @@ class BoundRuns:
             self._run(known, addresses, x.shape[0])
             return
         named = dict(zip(ARGUMENTS, given, strict=True))
-        self.layer(**named, comm=self.comm)  # type: ignore[arg-type]  # they are no other options
+        self.layer(**named, comm=self.comm)  # type: ignore[arg-type]  # the arguments are not among `others`
         if not addresses:
             self._keep(x.shape[0], given)
 
     @staticmethod
     def _addresses(known: _Known, given: tuple[torch.Tensor | None, ...]) -> list[int] | None:
-        """None where a tensor is not as one that came before."""
+        """Returns the tensors' addresses, or None if a tensor does not match those of the earlier run."""
         differentiates = torch.is_grad_enabled()
         addresses = []
         for place in known.absent:
@@ -126,7 +126,7 @@ class BoundRuns:
             package.give_context(stream, context, self.comm)
 
     def _keep(self, tokens: int, given: tuple[torch.Tensor | None, ...]) -> None:
-        """Notes tensors of a run that the layer took."""
+        """Stores the tensors of a run that Layer.__call__ has accepted."""
         values, kept = self.layer.package.values, []
         for place, (name, tensor) in enumerate(zip(VALUES, given, strict=True)):
             if tensor is None:

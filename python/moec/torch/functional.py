@@ -11,7 +11,7 @@ import torch
 from moec.errors import Capturing, InvalidArgument
 from moec.torch.modules import Experts
 
-# The packed copies that are kept, and the weights with them.
+# Maximum number of packed copies that are kept, together with their original weights.
 MOST_LAYERS = 256
 
 _lock = threading.Lock()
@@ -19,7 +19,7 @@ _kept: "OrderedDict[tuple[Any, ...], tuple[Experts, torch.Tensor, torch.Tensor]]
 
 
 def clear() -> None:
-    """Frees the packed copies."""
+    """Frees all packed copies."""
     with _lock:
         _kept.clear()
 
@@ -33,7 +33,8 @@ def _key_of(tensor: torch.Tensor, name: str) -> tuple[Any, ...]:
 
 
 def rank_of(experts: int, local: int) -> dict[str, int | bool]:
-    """Fields of moe_parallel_config for a rank with so many local experts. Any map may then say which."""
+    """Returns the fields of moe_parallel_config for a rank with `local` experts. Any such rank may be chosen, because the expert
+    map defines which experts they are."""
     for ranks in range(1, experts + 1):
         count, rest = divmod(experts, ranks)
         if local == count or (rest and local == count + 1):
@@ -56,15 +57,22 @@ def fused_experts(
     quant_config: Any = None,
     **options: Any,
 ) -> torch.Tensor:
-    """[tokens, hidden] of hidden_states [tokens, hidden].
+    """Computes the experts of a layer. Returns [tokens, hidden] in the type of hidden_states.
 
-    w1: [experts, gates then ups, hidden]. w2: [experts, hidden, intermediate]. topk_ids, topk_weights: [tokens, top_k].
-    expert_map: int32 [global_num_experts], the local expert of each or -1.
-    inplace: writes into hidden_states. quant_config: None; for quantized weights use moec.torch.Experts.from_weights.
+    hidden_states: [tokens, hidden].
+    w1: [experts, 2 * intermediate, hidden], gate rows followed by up rows.
+    w2: [experts, hidden, intermediate].
+    topk_weights, topk_ids: [tokens, top_k].
+    inplace: writes the result to hidden_states.
+    activation, apply_router_weight_on_input: as in a layer JSON.
+    global_num_experts: the number of experts of all ranks; -1: that of w1.
+    expert_map: int32 [global_num_experts], the local index of each expert, or -1.
+    quant_config: must be None. For quantized weights use moec.torch.Experts.from_weights.
     options: those of moec.compile().
 
-    The first call for a pair of weights compiles and packs a copy, which is kept with the weights until they change, or
-    until moec.torch.functional.clear(). It may not be captured in a CUDA graph.
+    The first call with a pair of weights compiles the layer and packs a copy, which cannot be captured in a CUDA graph. The copy
+    and the weights are kept until the weights change or moec.torch.functional.clear() is called. Raises InvalidArgument for
+    weights created in inference mode, and Capturing if the first call is captured.
     """
     if quant_config is not None:
         raise InvalidArgument("quant_config: expected None; for quantized weights use moec.torch.Experts.from_weights")
@@ -89,7 +97,7 @@ def fused_experts(
         made = Experts.from_weights(
             w1, w2, top_k=top_k, activation=activation, dtype=hidden_states.dtype, fields=fields, **options
         )
-        # The weights stay alive with their copy: nothing else may get their addresses.
+        # Keeps the weights alive with the copy, so that no other tensor can have their addresses, which are part of the key.
         found = (made, w1, w2)
         with _lock:
             for old in [

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""MoE layers as modules. Their packed weights are no parameters: state_dict() is empty, and to() moves nothing."""
+"""MoE layers as torch modules. Their packed weights are not parameters: state_dict() is empty, and to() has no effect."""
 
 import os
 import threading
@@ -19,13 +19,13 @@ from moec.layer import Layer
 from moec.package import Package, load
 from moec.torch.ops import TYPES, register, release
 
-# The host device executes a plan of any arch.
+# The host device executes packages of any arch.
 HOST_ARCH = "sm_90a"
-# The options of moec.compile() that say how ranks share a layer.
+# The options of moec.compile() that define how ranks share a layer.
 LAYOUT = ("dp", "pcp", "tp", "ep", "sp")
 NAMES_OF_TYPES = {dtype: name for name, dtype in TYPES.items()}
 
-# Equal layers share a package: its kernels are loaded once, and it has one reserve for captures.
+# Equal layers share a package, so its kernels are loaded once and captures share one reserved context.
 _packages: "weakref.WeakValueDictionary[tuple[Any, ...], Package]" = weakref.WeakValueDictionary()
 _lock = threading.Lock()
 
@@ -33,10 +33,12 @@ _lock = threading.Lock()
 def load_for(
     device: torch.device, source: Any, *, progress: Any = None, comm: Communicator | None = None, **options: Any
 ) -> Package:
-    """The package of a layer for a device of torch. "cpu" is the host device, which is for tests.
+    """Compiles and loads the package of a layer for a torch device. "cpu" is the host device, for tests.
 
-    The same source, options and communicator give the same package as long as something uses it.
-    comm: the package is of all its ranks, and moves tokens and sums. Without a layout in the options, ranks hold whole experts.
+    Equal source, options and communicator return the same package while it is in use.
+
+    comm: the package covers all ranks of the communicator, and exchanges tokens and partial results. Without a layout in the
+        options, each rank holds whole experts.
     """
     if comm is not None:
         options = ranks_of(comm, options)
@@ -47,7 +49,7 @@ def load_for(
             f"device: expected a GPU that torch can use for {device}, found none; without one say device='cpu', the host device"
         )
     index = -1 if device.type == "cpu" else torch.cuda.current_device() if device.index is None else device.index
-    # A communicator keeps contexts of the package: the key must not keep both.
+    # The communicator keeps contexts of the package, so the key must not keep the communicator alive.
     end = None if comm is None else weakref.ref(comm)
     key = (text_of(source), index, end, repr(sorted(options.items())))
     with _lock:
@@ -55,13 +57,13 @@ def load_for(
     if found is None:
         made = _load(index, source, comm, progress=progress, **options)
         with _lock:
-            # Another thread may have been faster.
+            # Another thread may have inserted the package first.
             found = _packages.setdefault(key, made)
     return found
 
 
 def ranks_of(comm: Communicator, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options of moec.compile() for all ranks of a communicator."""
+    """Returns the options of moec.compile() for all ranks of a communicator."""
     if (given := options.get("all_to_all")) not in (None, "gather_scatter", "one_sided"):
         raise InvalidArgument(f"all_to_all: expected gather_scatter or one_sided with comm=, got {given}")
     layout = {} if any(options.get(name) for name in LAYOUT) else {"dp": comm.size, "ep": True}
@@ -81,7 +83,7 @@ def _load(
 
 
 class _Module(torch.nn.Module):
-    """A layer, registered for the operations as long as the module lives."""
+    """A layer that is registered for the torch operations while the module lives."""
 
     def __init__(self, package: Package, comm: Communicator | None = None) -> None:
         super().__init__()
@@ -144,15 +146,21 @@ class Experts(_Module):
         comm: Communicator | None = None,
         **options: Any,
     ) -> "Experts":
-        """w13 [experts, gates then ups, hidden] and w2 [experts, hidden, intermediate], on the device to run on.
+        """Creates the module from weights on the device to run on.
 
-        top_k: the experts of a token. activation, quant_config: as in a layer JSON.
+        w13: [experts, 2 * intermediate, hidden], gate rows followed by up rows.
+        w2: [experts, hidden, intermediate].
+        top_k: the number of experts of each token.
+        activation, quant_config: as in a layer JSON.
         dtype: the type of x. None: that of w13.
-        fields: more fields of the layer JSON; they win over what shapes say.
-        tensors: the other stored weights by name, "w13_scale" say. in_place: packs into w13 and w2.
-        comm: connects ranks that hold as many experts each, and have tokens of their own; weights are those of this rank. All
-            ranks make their modules in one order, and run them with one token count.
+        fields: more fields of the layer JSON. They override those derived from the shapes.
+        in_place: packs into the memory of w13 and w2, which overwrites them.
+        tensors: the other stored weights by name, such as "w13_scale".
+        comm: connects ranks that each hold the same number of experts and have their own tokens. The weights are those of this
+            rank. All ranks must create their modules in the same order, and run them with equal token counts.
         options: those of moec.compile().
+
+        Raises InvalidArgument if shapes or types do not match.
         """
         source = source_of(w13, w2, top_k=top_k, activation=activation, quant_config=quant_config, dtype=dtype)
         source["num_experts"] *= 1 if comm is None else comm.size
@@ -172,9 +180,12 @@ class Experts(_Module):
         topk_ids: torch.Tensor | None = None,
         topk_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """[tokens, hidden] of x [tokens, hidden], given_ids and given_weights [tokens, top_k].
+        """Runs the experts. Returns [tokens, hidden].
 
-        topk_ids, topk_weights: given_ids and given_weights by vLLM's names.
+        x: [tokens, hidden].
+        given_ids, given_weights: [tokens, top_k].
+        expert_map: int32 [experts], the local index of each expert, or -1.
+        topk_ids, topk_weights: vLLM's names of given_ids and given_weights.
         """
         ids, weights = given_ids if topk_ids is None else topk_ids, given_weights if topk_weights is None else topk_weights
         result: torch.Tensor = torch.ops.moec.run(self._number, x, None, ids, weights, expert_map)
@@ -184,7 +195,7 @@ class Experts(_Module):
 def source_of(
     w13: torch.Tensor, w2: torch.Tensor, *, top_k: int, activation: str, quant_config: Any, dtype: torch.dtype | None
 ) -> dict[str, Any]:
-    """The layer JSON of experts with these weights in rows."""
+    """Returns the layer JSON of experts with row-major weights of these shapes."""
     if w13.dim() != 3 or w2.dim() != 3 or w13.shape[0] != w2.shape[0]:
         raise InvalidArgument(
             f"w13, w2: expected [experts, gates and ups, hidden] and [experts, hidden, intermediate], "
@@ -209,7 +220,7 @@ def source_of(
 
 
 class MoE(_Module):
-    """A layer with its routing: logits in, the sum over experts out."""
+    """A layer with its routing: from logits to the sum over experts."""
 
     @classmethod
     def from_config(
@@ -221,23 +232,29 @@ class MoE(_Module):
         comm: Communicator | None = None,
         **options: Any,
     ) -> "MoE":
-        """config: as moec.compile() takes it. device: None: the current GPU. options: those of moec.compile().
+        """Compiles and loads the layer, without weights.
 
-        comm: connects ranks, which move tokens and sum: x and the result are of this rank's tokens, weights are those of its
-            share. Without a layout in the options, whole experts are spread over ranks with tokens of their own. All ranks
-            make their modules in one order, and run them with one token count.
+        config: as moec.compile() accepts it.
+        layer: the layer of a model. None: its first layer with experts.
+        device: the torch device. None: the current GPU.
+        comm: connects ranks that exchange tokens and partial results. x and the result hold this rank's tokens; weights are those
+            of its share. Without a layout in the options, whole experts are distributed over ranks that have their own tokens.
+            All ranks must create their modules in the same order, and run them with equal token counts.
+        options: those of moec.compile().
+
+        Call load_weights() or load_checkpoint() before the first run.
         """
         where = torch.device("cuda" if device is None else device)
-        text_of(config)  # says what is wrong with it before a device is looked for
+        text_of(config)  # raises errors of the config before a device is selected
         return cls(load_for(where, config, comm=comm, layer=layer, **options), comm)
 
     def load_weights(self, weights: Mapping[str, torch.Tensor], *, in_place: bool = False) -> "MoE":
-        """Packs the stored weights, by name."""
+        """Packs the stored weights, given by name. `in_place`: as Package.layer() accepts it. Returns the module."""
         self._take(self.package.layer({name: each.detach() for name, each in weights.items()}, in_place=in_place))
         return self
 
     def load_checkpoint(self, path: str | os.PathLike[str], layer: int | None = None, **options: Any) -> "MoE":
-        """Packs the weights of safetensors files. options: those of moec.Checkpoint.load()."""
+        """Loads and packs the weights of safetensors files. `options`: those of moec.Checkpoint.load(). Returns the module."""
         self._take(self.package.layer(Checkpoint(path).load(self.package, layer, **options), in_place=True))
         return self
 
@@ -251,9 +268,12 @@ class MoE(_Module):
         topk_ids: torch.Tensor | None = None,
         topk_weights: torch.Tensor | None = None,
     ) -> torch.Tensor:
-        """[tokens, hidden] of x [tokens, hidden] and logits [tokens, experts], or of given_ids and given_weights [tokens, top_k].
+        """Runs the layer on logits, or on given_ids and given_weights. Returns [tokens, hidden].
 
-        topk_ids, topk_weights: given_ids and given_weights by vLLM's names.
+        x: [tokens, hidden].
+        logits: [tokens, experts].
+        given_ids, given_weights: [tokens, top_k].
+        topk_ids, topk_weights: vLLM's names of given_ids and given_weights.
         """
         ids, weights = given_ids if topk_ids is None else topk_ids, given_weights if topk_weights is None else topk_weights
         result: torch.Tensor = torch.ops.moec.run(self._number, x, logits, ids, weights, None)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """The operations moec::run and moec::run_out.
 
-They are made by Library.define and impl: torch.library.custom_op takes five times as long for each call.
+They are created by Library.define and impl, because an operation of torch.library.custom_op takes five times as long per call.
 """
 
 import itertools
@@ -22,7 +22,7 @@ ARGUMENTS = "int layer, Tensor x, Tensor? logits, Tensor? topk_ids, Tensor? topk
 
 
 class Registered(NamedTuple):
-    """A layer, and the type and the extents of a row of its output."""
+    """A registered layer, with the element type and the extents of one output row."""
 
     run: BoundRuns
     dtype: torch.dtype
@@ -31,17 +31,21 @@ class Registered(NamedTuple):
     """Called before each run."""
 
 
-# A number stays unused once it was released: an operation that was traced with it must not find another layer.
+# A released number is never reused, because an operation that was traced with it must not run another layer.
 _numbers = itertools.count()
 _layers: dict[int, Registered] = {}
 _lock = threading.Lock()
 
 
 def register(layer: Layer, *, comm: Communicator | None = None) -> int:
-    """The number of a layer for the operations, which keep it alive until release(). It must have the one output `out`.
+    """Registers a layer, and returns its number for the operations. They keep the layer alive until release().
 
-    On a GPU the package gets a reserve for captured runs, unless it has one: package.workspace_bytes(max_tokens) bytes.
-    comm: connects the ranks of a package that moves tokens and sums itself. All ranks register in one order.
+    The layer must have the single output `out`. On a GPU, the package reserves a context for captured runs, of
+    package.workspace_bytes(max_tokens) bytes, unless it already has one.
+
+    comm: connects the ranks of a package that exchanges tokens itself. All ranks must register their layers in the same order.
+
+    Raises InvalidArgument if the layer has other outputs.
     """
     package = layer.package
     if package.outputs != ("out",) or package.token_axes != {"x": 0}:
@@ -59,14 +63,14 @@ def register(layer: Layer, *, comm: Communicator | None = None) -> int:
 
 
 def release(number: int) -> None:
-    """Forgets a layer. Operations that use the number raise InvalidArgument from then on."""
+    """Releases a layer. Operations with its number then raise InvalidArgument."""
     registered(number)
     with _lock:
         _layers.pop(number, None)
 
 
 def call_before(number: int, function: Callable[[], None]) -> None:
-    """Calls a function before each run of a layer, but for replays of a CUDA graph. The run fails where it raises."""
+    """Calls a function before each run of a layer, except in replays of a CUDA graph. If it raises, the run fails."""
     with _lock:
         _layers[number] = registered(number)._replace(before=function)
 
@@ -94,7 +98,7 @@ def _call(
 
 
 def _out_of(layer: int, x: torch.Tensor) -> torch.Tensor:
-    """Memory for the result: as many rows as x has, whose number may be symbolic."""
+    """Allocates the result, with the rows of x, whose number may be symbolic."""
     found = registered(layer)
     if x.dim() != 1 + len(found.row):
         raise InvalidArgument(

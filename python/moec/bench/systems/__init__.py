@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The systems that moec bench times. Each is one row of SYSTEMS."""
+"""The systems that moec bench times, each a row of SYSTEMS."""
 
 import dataclasses
 from collections.abc import Callable
@@ -13,11 +13,11 @@ Run: TypeAlias = Callable[[Inputs], Tensor]
 
 
 class Unfit(Exception):
-    """Why a system does not compute a layer, said in one line."""
+    """The reason why a system does not compute a layer, in one line."""
 
 
 def function_of(package: Any, module: str, name: str, *parameters: str) -> Any:
-    """Returns a function or a class of an installed package. Raises ImportError, in one line with the package's version, if this
+    """Returns a function or a class of an installed package. Raises a one-line ImportError with the package's version if this
     version has no such module, name or parameter."""
     import importlib
     import inspect
@@ -27,7 +27,7 @@ def function_of(package: Any, module: str, name: str, *parameters: str) -> Any:
     try:
         found = getattr(importlib.import_module(module), name, None)
     except ModuleNotFoundError as error:
-        # Another package that is missing keeps its own message.
+        # Keeps the message about another missing package.
         if not f"{module}.".startswith(f"{error.name}."):
             raise
         raise ImportError(f"{place} has no {error.name} ({folder})") from None
@@ -52,15 +52,15 @@ class System:
     that give a Run."""
 
     def version(self) -> str:
-        """Raises ImportError where the system is not installed."""
+        """Returns the version. Raises ImportError if the system is not installed."""
         return str(self._module().version())
 
     def refusal(self, case: Case) -> str:
-        """Why the system has no such layer, or ""."""
+        """Returns why the system does not support the layer, or ""."""
         return "" if case.scheme in self.schemes else f"no layers of {case.scheme}"
 
     def run_of(self, weights: Weights) -> Run:
-        """Converts the weights to the system's form. Raises Unfit."""
+        """Converts the weights to the system's layout and returns the Run. Raises Unfit."""
         made: Run = self._module().runs[self.name](weights)
         return made
 

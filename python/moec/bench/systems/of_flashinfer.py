@@ -1,7 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""FlashInfer's fused MoE: CUTLASS with the top-k of moec.bench.glue, and the kernels of TensorRT-LLM with their own. FlashInfer
-measures its tactics at the first run of a token count. In FlashInfer's first matmul the rows are [ups, gates]."""
+"""FlashInfer's fused MoE: CUTLASS kernels with the top-k of moec.bench.glue, and TensorRT-LLM kernels with their own. FlashInfer
+measures its tactics in the first run of a token count. The rows of its first matmul are [up, gate]."""
 
 import functools
 from collections.abc import Callable
@@ -28,13 +28,13 @@ def version() -> str:
 
 
 def ups_first(rows: Tensor) -> Tensor:
-    """Rows [gates, ups] as [ups, gates]."""
+    """Reorders rows [gate, up] to [up, gate]."""
     gates, ups = rows.chunk(2, 1)
     return torch.cat((ups, gates), 1)
 
 
 def tuned(call: Callable[[Inputs], Tensor]) -> Run:
-    """Measures tactics at the first run of a token count, and takes the fastest one from then on."""
+    """Measures tactics in the first run of a token count, and uses the fastest one from then on."""
     seen: set[int] = set()
 
     def run(inputs: Inputs) -> Tensor:

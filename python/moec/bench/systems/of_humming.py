@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Humming's indexed matmuls by its own heuristics, with vLLM's top-k, alignment and weighted sum, as vLLM calls them."""
+"""Humming's indexed matmuls with its own heuristics, and vLLM's top-k, alignment and weighted sum, as in vLLM."""
 
 import json
 import math

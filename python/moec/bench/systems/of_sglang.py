@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SGLang's Triton fused MoE as its layers call it, with SGLang's top-k."""
+"""SGLang's Triton fused MoE, called like SGLang's layers, with SGLang's top-k."""
 
 import functools
 import importlib
@@ -31,9 +31,9 @@ def version() -> str:
 
 @functools.cache
 def start() -> None:
-    """Publishes the arguments of a server with one rank, which the function reads."""
+    """Publishes the server arguments of a single rank, which the function reads."""
     get_context().override_server_args().install()
-    # One rank names its group, and does not use it.
+    # A single rank needs the name of its group, but does not use the group.
     home: Any = importlib.import_module(FUSED)
     if hasattr(home, "get_tp_group"):
         home.get_tp_group = lambda: None
@@ -42,7 +42,8 @@ def start() -> None:
 
 
 def local_ids(case: Case, device: Any) -> Tensor | None:
-    """int32 [num_experts]: the index of each expert on this rank, or -1 as in SGLang's dispatcher; None if all are here."""
+    """Returns int32 [num_experts], the index of each expert on this rank, or -1, as in SGLang's dispatcher; None if all are on
+    this rank."""
     if case.experts == case.num_experts:
         return None
     made = torch.full((case.num_experts,), -1, dtype=torch.int32, device=device)
@@ -51,7 +52,7 @@ def local_ids(case: Case, device: Any) -> Tensor | None:
 
 
 def options_of(weights: Weights) -> dict[str, Any]:
-    """The arguments that say how the weights are quantized."""
+    """Returns the arguments that describe how the weights are quantized."""
     case, first, second = weights.case, weights.first, weights.second
     if case.scheme == "bf16":
         return {}

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""PyTorch's grouped matmuls between the Triton kernels of moec.bench.glue."""
+"""PyTorch's grouped matmuls with the Triton kernels of moec.bench.glue."""
 
 import torch
 

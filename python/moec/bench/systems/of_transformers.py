@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The experts of transformers' models, by its grouped_mm implementation. Routing is that of moec.bench.glue."""
+"""The experts of transformers' models in their grouped_mm implementation, with the routing of moec.bench.glue."""
 
 import types
 
@@ -28,7 +28,7 @@ def experts(weights: Weights) -> Run:
         gate, up = rows.chunk(2, -1)
         return torch.nn.functional.silu(gate) * up
 
-    # The function reads these members of a module.
+    # The members of a module that the function reads.
     module = types.SimpleNamespace(
         num_experts=case.experts,
         has_gate=True,

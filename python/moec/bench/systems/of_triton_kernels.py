@@ -1,9 +1,10 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""triton_kernels of Triton as the reference of gpt-oss uses it: its routing, a matmul that gathers rows and ends with swiglu, and
+"""Triton's triton_kernels, as the reference of gpt-oss uses it: its routing, a matmul that gathers rows and applies swiglu, and
 one that scatters them.
 
-Its interface changed: matmul_ogs and routing (Triton 3.5), matmul_ogs and SparseMatrix (3.6), matmul (3.8)."""
+Its interface depends on the version: matmul_ogs and routing (Triton 3.5), matmul_ogs and SparseMatrix (3.6), matmul (3.8).
+"""
 
 import importlib.util
 import sys
@@ -44,7 +45,7 @@ def part(module: str, name: str, *parameters: str) -> Any:
 
 
 def interface() -> str:
-    """Returns the release of Triton that brought the installed interface."""
+    """Returns the Triton release that introduced the installed interface."""
 
     def has(module: str) -> bool:
         return importlib.util.find_spec(f"{NAME}.{module}") is not None
@@ -66,12 +67,12 @@ def version() -> str:
 
 
 def in_turns(rows: Tensor) -> Tensor:
-    """Rows [gates, ups] as gate, up, gate, up, ..."""
+    """Reorders rows [gate, up] to gate, up, gate, up, ..."""
     return rows.unflatten(1, (2, rows.shape[1] // 2)).transpose(1, 2).flatten(1, 2)
 
 
 def swiglu() -> Any:
-    """The activation s * (up + 1) with s = silu(gate), for pairs of gate and up in the same matmul's result."""
+    """Returns the activation s * (up + 1), s = silu(gate), for pairs of gate and up in one matmul's result."""
     home = "matmul" if release == "3.8" else "matmul_ogs"
     specs, fused = part(home, "FnSpecs"), part(home, "FusedActivation")
     words = "swiglu", part("swiglu", "swiglu_fn"), ("alpha", "limit")
@@ -81,19 +82,19 @@ def swiglu() -> Any:
 
 
 def minus_ones(case: Case, device: Any) -> Tensor:
-    """The bias of gate, up, gate, up, ... that makes swiglu's up + 1 up."""
+    """Returns the bias of gate, up, gate, up, ... that turns the factor up + 1 of swiglu into up."""
     return torch.tensor((0.0, -1.0), device=device).repeat(case.experts, case.width)
 
 
 def constrain(capability: tuple[int, int]) -> None:
-    """Sets the options of mxfp4 kernels, as vLLM and SGLang do."""
+    """Sets the options of mxfp4 kernels like vLLM and SGLang."""
     details = "matmul_details" if release == "3.8" else "matmul_ogs_details"
     options = {"split_k": 1} if capability[0] == 9 else {"is_persistent": True, "epilogue_subtile": 1}
     part(f"{details}.opt_flags", "update_opt_flags_constraints")(options)
 
 
 def operand(case: Case, codes: Tensor, scale: Tensor) -> tuple[Any, Any]:
-    """Weights [E, columns, rows] of the library, and its precision options."""
+    """Returns the library's weights [E, columns, rows] and precision options."""
     if case.scheme == "bf16":
         return codes.transpose(1, 2), None
     capability = torch.cuda.get_device_capability()
@@ -101,7 +102,7 @@ def operand(case: Case, codes: Tensor, scale: Tensor) -> tuple[Any, Any]:
     layout, tensor = (importlib.import_module(f"{NAME}.{module}") for module in ("tensor_details.layout", "tensor"))
     axis = -2 if release == "3.8" else 1
     if capability[0] == 9:
-        # Hopper's layout of scales has rows of four groups.
+        # Hopper's layout of scales needs rows of a multiple of four groups.
         scale = torch.nn.functional.pad(scale, (0, -scale.shape[-1] % 4))
 
     def converted(stored: Any, made: Any) -> Any:

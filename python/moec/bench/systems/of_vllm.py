@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""vLLM's kernels as its layers call them: Triton, Marlin, DeepGEMM and CUTLASS, with vLLM's top-k and sum."""
+"""vLLM's Triton, Marlin, DeepGEMM and CUTLASS kernels, called like its layers, with vLLM's top-k and sum."""
 
 import functools
 import types
@@ -25,7 +25,7 @@ def version() -> str:
 
 
 def routed(case: Case, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Weights and ids by vLLM's kernel, or those of the inputs."""
+    """Returns weights and ids computed by vLLM's kernel, or those of the inputs."""
     if not case.routes:
         return inputs.weights, inputs.ids
     tokens = inputs.x.shape[0]
@@ -37,7 +37,7 @@ def routed(case: Case, inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 @functools.cache
 def expert_map(case: Case) -> Tensor | None:
-    """int32 [num_experts]: the place of each expert on this rank, or -1; None where all are here."""
+    """Returns int32 [num_experts], the local index of each expert, or -1; None if all are on this rank."""
     if case.experts == case.num_experts:
         return None
     places = torch.full((case.num_experts,), -1, dtype=torch.int32, device="cuda")
@@ -131,7 +131,7 @@ def deepgemm(weights: Weights) -> Run:
 
     def matmul(rows: Tensor, scales: Tensor, matrix: Matrix, ends: Tensor) -> Tensor:
         out = rows.new_empty(rows.shape[0], matrix.codes.shape[1], dtype=torch.bfloat16)
-        # The layout that skips the rows of no expert, as vLLM's layers take it on this GPU.
+        # Selects the layout that skips rows without an expert, like vLLM's layers on this GPU.
         deep_gemm.m_grouped_fp8_gemm_nt_contiguous((rows, scales), (matrix.codes, matrix.scale), out, ends, use_psum_layout=True)
         return out
 

@@ -1,14 +1,14 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The experts of models of transformers by moec.
+"""Runs the experts of transformers models by moec.
 
 Importing this module registers the implementation "moec" of experts:
 
     import moec.integrations.transformers
     model = AutoModelForCausalLM.from_pretrained(..., experts_implementation="moec")
 
-attach() packs all layers of a model, in the memory of its weights. load_experts() reads quantized experts from a checkpoint.
-replace_blocks() also gives the routing behind the logits to moec, for the blocks of some models.
+attach() packs all layers of a model in the memory of its weights. load_experts() loads quantized experts from a checkpoint.
+replace_blocks() also runs the routing after the logits by moec, for the blocks of some models.
 """
 
 from transformers.integrations.finegrained_fp8 import FP8ExpertsInterface
@@ -23,7 +23,7 @@ __all__ = ["Report", "attach", "detach", "load_experts", "register", "replace_bl
 
 
 def register() -> None:
-    """Registers "moec" in transformers' interfaces of experts. Importing this module does it."""
+    """Registers "moec" in transformers' interfaces of experts. Importing this module calls it."""
     for interface in (ExpertsInterface, FP8ExpertsInterface):
         interface.register(NAME, experts_forward)
 

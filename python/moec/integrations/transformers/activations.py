@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Finds moec's name and numbers of an activation by evaluating it. No table of model families is needed."""
+"""Determines moec's name and parameters of an activation by evaluating it, without a table of model families."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -10,11 +10,11 @@ import torch
 
 from moec.errors import InvalidArgument
 
-# torch may be absent where types are checked.
+# torch may be missing during type checking.
 Tensor: TypeAlias = Any
 Gated: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 
-# A limit that no number of f32 reaches: swigluoai has one in any case.
+# A limit that no f32 value reaches, because swigluoai always has a limit.
 NO_LIMIT = 3.0e38
 FAR = 1.0e6
 TOLERANCE = 1.0e-5
@@ -69,17 +69,17 @@ OF_ONE = {"silu": torch.nn.functional.silu, "gelu": _gelu, "gelu_tanh": _gelu_ta
 
 
 def _tidy(number: float) -> float:
-    """The decimal number of six digits that is meant, where one is near."""
+    """Rounds to six significant digits if that is near enough, to recover the intended decimal number."""
     short = float(f"{number:.6g}")
     return short if abs(short - number) <= 2e-6 * max(1.0, abs(number)) else number
 
 
 def _candidates(function: Callable[[float, float], float]) -> Iterator[tuple[str, dict[str, float], Gated]]:
-    """The gated activations whose numbers fit some values of the function."""
+    """Yields the gated activations whose parameters fit some values of the function."""
     for name, one in OF_ONE.items():
         if name != "silu":
             yield name, {}, lambda gate, up, one=one: one(gate) * up  # type: ignore[misc]
-    # h sigmoid(alpha h) (up + beta) is a line in up, as long as no limit is reached.
+    # h * sigmoid(alpha * h) * (up + beta) is linear in `up` below the limit.
     near = 0.25
     base = function(near, 0.0)
     slope = (function(near, near) - base) / near
@@ -92,7 +92,7 @@ def _candidates(function: Callable[[float, float], float]) -> Iterator[tuple[str
         elif limit > 0:
             fields = {"swiglu_alpha": alpha, "swiglu_beta": beta, "swiglu_limit": limit}
             yield "swigluoai", fields, _swiglu(alpha, beta, limit)
-        # silu(near) is near sigmoid(near).
+        # silu(near) divided by near is sigmoid(near).
         step = _tidy(function(near, FAR) * (1 + math.exp(-near)) / near)
         if 0 < step < 0.99 * FAR:
             yield "swiglustep", {"swiglu_limit": step}, _swiglustep(step)
@@ -120,7 +120,7 @@ def _same(got: Tensor, expected: Tensor) -> bool:
 
 
 def _numbers(limits: list[float]) -> tuple[Tensor, Tensor]:
-    """Gates and ups of all sizes, on both sides of limits."""
+    """Returns gate and up values of all magnitudes, on both sides of the limits."""
     generator = torch.Generator().manual_seed(0)
     scales = torch.tensor(
         [0.1, 1.0, 4.0, 30.0, 1.0e3, 1.0e5, *(2 * limit for limit in limits if limit < FAR)], dtype=torch.float64
@@ -130,9 +130,9 @@ def _numbers(limits: list[float]) -> tuple[Tensor, Tensor]:
 
 
 def gated(apply_gate: Callable[[Tensor], Tensor], label: str) -> Activation:
-    """The activation and the order of gates and ups of a function [..., 2 I] -> [..., I].
+    """Returns the activation and the gate/up order of a function from [..., 2 * I] to [..., I].
 
-    Raises InvalidArgument for a function that is none of moec's.
+    Raises InvalidArgument for a function that moec does not have.
     """
     for order in ("gate_first", "interleaved", "up_first"):
 
@@ -140,7 +140,7 @@ def gated(apply_gate: Callable[[Tensor], Tensor], label: str) -> Activation:
             return _evaluated(apply_gate, _halves(order, gate, up)[None], label)[0]
 
         def of_numbers(gate: float, up: float, apply: Gated = of_halves) -> float:
-            # Four equal pairs, so that no order mixes them with others.
+            # Four equal pairs, so that a wrong order does not mix them with other values.
             filled = [torch.full((4,), number, dtype=torch.float64) for number in (gate, up)]
             return float(apply(*filled)[0])
 
@@ -155,7 +155,7 @@ def gated(apply_gate: Callable[[Tensor], Tensor], label: str) -> Activation:
 
 
 def plain(function: Callable[[Tensor], Tensor], label: str) -> Activation:
-    """The activation of experts without a gate. Raises InvalidArgument for a function that is none of moec's."""
+    """Returns the activation of experts without a gate. Raises InvalidArgument for a function that moec does not have."""
     numbers = _numbers([])[0]
     got = _evaluated(function, numbers, label)
     for name, one in OF_ONE.items():
@@ -165,7 +165,7 @@ def plain(function: Callable[[Tensor], Tensor], label: str) -> Activation:
 
 
 def _evaluated(function: Callable[[Tensor], Tensor], numbers: Tensor, label: str) -> Any:
-    """The function's values in double precision, on the processor."""
+    """Returns the function's values in double precision, computed on the CPU."""
     try:
         with torch.no_grad():
             return function(numbers).double()

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""attach() gives the experts of a whole model to moec, detach() takes them back."""
+"""attach() runs the experts of a whole model by moec; detach() restores them."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ from moec.integrations.transformers.prepared import (
 )
 from moec.torch.modules import NAMES_OF_TYPES
 
-# Tensors of experts, whose types say nothing of the input.
+# Tensors of experts whose types do not determine the type of the input.
 ENDINGS = ("_scale_inv", "_activation_scale")
 COLUMNS = ("layer", "class", "experts", "top k", "hidden", "inner", "scheme", "activation", "order", "error")
 
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """The result of attach(). print() shows a table."""
+    """The result of attach(). print() shows it as a table."""
 
     rows: tuple[Row, ...]
     packages: int
@@ -91,7 +91,8 @@ def row_of(module: Any, made: Prepared, source: dict[str, Any], scheme: str, act
 
 
 def type_of_input(model: Any, found: Found) -> torch.dtype:
-    """The type of the experts' input: that of float weights, else of the configuration, else of the model's other weights."""
+    """Returns the type of the experts' input: that of float weights, else that of the configuration, else that of the model's
+    other weights."""
     name = "gate_up_proj" if found.module.has_gate else "up_proj"
     own = found.module._parameters.get(name)
     candidates = [own.dtype if own is not None else None, getattr(found.module.config, "dtype", None)]
@@ -110,7 +111,7 @@ def top_k_of(found: Found, top_k: int | None) -> int:
 
 
 def check_memory(model: Any, all_found: Iterable[Found]) -> None:
-    """Raises InvalidArgument where another module shares memory with weights that packing would overwrite."""
+    """Raises InvalidArgument if another module shares memory with weights that packing would overwrite."""
     owners: dict[int, list[tuple[int, int, str, Any]]] = {}
     for name, module in model.named_modules():
         for own, tensor in [*module._parameters.items(), *module._buffers.items()]:
@@ -142,15 +143,16 @@ def attach(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Report:
-    """Gives the experts of all layers to moec, and sets experts_implementation to "moec" for them.
+    """Runs the experts of all layers by moec, and sets their experts_implementation to "moec".
 
-    in_place: packs into the memory of the weights, which the model then lacks until detach(). False: packs copies.
-    max_tokens: the most tokens of a run of kernels; longer inputs take several runs. On a GPU memory for one run is reserved.
-    check: compares each layer with the module's own forward in f32 on random tokens, before its weights are given away.
-    top_k: the experts of a token. None: top_k of the router beside the experts.
-    progress: as moec.compile() takes it. options: those of moec.compile().
+    in_place: packs into the memory of the weights, which are missing from the model until detach(). False: packs copies.
+    max_tokens: the maximum number of tokens of one run; longer inputs are split. On a GPU, memory for one run is reserved.
+    check: compares each layer with the module's own forward in f32 on random tokens before its weights are overwritten.
+    top_k: the number of experts of each token. None: top_k of the router next to the experts.
+    progress: as moec.compile() accepts it.
+    options: the other options of moec.compile().
 
-    Raises InvalidArgument or NotSupported for a layer that moec does not recognise or serve. The model is as before then.
+    Raises InvalidArgument or NotSupported for a layer that moec does not recognize or support. The model is then unchanged.
     """
     return attach_with(
         lambda found: None,
@@ -175,20 +177,20 @@ def attach_with(
     progress: bool | Progress | None,
     **options: Any,
 ) -> Report:
-    """As attach(). routing_of: what the router beside the experts does, for packages that take logits."""
+    """Implements attach(). `routing_of`: returns the routing of the router next to the experts, for packages that read logits."""
     begin = time.monotonic()
     if any(isinstance(module, Packed) for module in model.modules()):
         raise InvalidArgument("model: moec has its weights already; expected a model without, or detach(model) first")
     all_found = list(find(model))
-    # Copies of an earlier call, and its routers.
+    # Removes the copies and routers of an earlier call.
     detach(model)
     if in_place:
         check_memory(model, all_found)
-    # All refusals come before the first weight is packed.
+    # All layers are validated before the first weight is packed.
     routings = [routing_of(found) for found in all_found]
     for found in all_found:
         describe(found.name, found.module, top_k_of(found, top_k), type_of_input(model, found))
-    # Layers share configurations.
+    # Layers may share a configuration.
     former = {id(found.module.config): found.module.config._experts_implementation for found in all_found}
     done: list[tuple[Any, Prepared]] = []
     rows = []
@@ -220,7 +222,7 @@ def attach_with(
 
 
 def give(module: Any, made: Prepared) -> None:
-    """The module runs by moec from now on."""
+    """Makes the module run by moec."""
     if made.hidden:
         hide(module, made)
     else:
@@ -229,7 +231,7 @@ def give(module: Any, made: Prepared) -> None:
 
 
 def take(module: Any) -> bool:
-    """Undoes give(). Whether there was something to undo."""
+    """Undoes give(). Returns True if there was something to undo."""
     made = prepared(module)
     if made is None:
         return False
@@ -248,8 +250,8 @@ def take(module: Any) -> bool:
 
 
 def detach(model: Any) -> int:
-    """Takes the experts back from moec: weights as they were, bit for bit, and the implementation that the model had before.
+    """Restores the experts: the weights bit for bit, and the model's former experts_implementation.
 
-    Returns the number of layers that moec had.
+    Returns the number of layers that were restored.
     """
     return sum([take(module) for module in list(model.modules())])

@@ -1,8 +1,8 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""replace_blocks() gives the routing behind the logits to moec, too: the router computes its logits alone.
+"""replace_blocks() also moves the routing after the logits to moec, so that the router computes only its logits.
 
-The block keeps its own forward, with its shared experts. Its router hands the logits on in place of ids and weights.
+The block keeps its own forward and its shared experts. Its router returns the logits instead of ids and weights.
 """
 
 import copy
@@ -19,7 +19,7 @@ from moec.integrations.transformers.experts import Found, eager_forward
 from moec.integrations.transformers.prepared import MAX_TOKENS, NAME, Prepared, Routing, prepared
 
 TOKENS = 64
-# bf16 logits are often equal, and then two programs may choose different experts.
+# Equal bf16 logits are frequent, and two programs may then select different experts.
 EQUAL_TOKENS = 0.75
 
 
@@ -71,21 +71,21 @@ ROUTERS = {
 
 
 class LogitsAlone:
-    """A router whose layer routes. It is put before the class of the router."""
+    """A router whose layer routes. It is inserted before the class of the router."""
 
     _moec_config: Any
 
     def forward(self, hidden_states: torch.Tensor) -> Any:
         if self._moec_config._experts_implementation != NAME:
             return super().forward(hidden_states)  # type: ignore[misc]
-        # The class below this one is the router's own.
+        # The next class is the router's own.
         kind = ROUTERS[type(self).__mro__[2].__name__]
         logits = kind.logits(self, hidden_states.reshape(-1, hidden_states.shape[-1]))
         return logits, logits, logits
 
 
 def block_of(model: Any, found: Found) -> tuple[Any, Any]:
-    """The block around experts and its router. Raises InvalidArgument for classes that the table lacks."""
+    """Returns the block around the experts and its router. Raises InvalidArgument for classes that are not in the table."""
     block = model.get_submodule(found.name.rpartition(".")[0])
     routers = [child for child in block.children() if type(child).__name__ in ROUTERS]
     name = type(block).__name__
@@ -106,7 +106,7 @@ def routing_of(router: Any) -> Routing:
 
 
 def check_logits(label: str, router: Any, x: torch.Tensor) -> None:
-    """The logits of the table's function are the router's own."""
+    """Checks that the logits of the table's function are those of the router."""
     kind = ROUTERS[type(router).__name__]
     own = type(router).forward(router, x)
     if not (isinstance(own, tuple) and len(own) == 3 and torch.equal(own[0], kind.logits(router, x))):
@@ -114,7 +114,8 @@ def check_logits(label: str, router: Any, x: torch.Tensor) -> None:
 
 
 def check_routing(label: str, router: Any, made: Prepared, x: torch.Tensor) -> float:
-    """moec's routing of f32 logits, which are never equal, beside moec's experts with the router's ids and weights."""
+    """Compares moec's routing of f32 logits, which are never equal, with the router's own ids and weights, both with moec's
+    experts."""
     wide = copy.deepcopy(router).float()
     logits, weights, ids = wide(x.float())
     expected = made.run(x, ids, weights)
@@ -140,10 +141,10 @@ def replace_blocks(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Report:
-    """As attach(), and the routing behind the logits is moec's, too. detach() undoes it.
+    """Like attach(), but also runs the routing after the logits by moec. detach() undoes it.
 
-    Arguments are those of attach(). Raises InvalidArgument for a block that is not in the table, or that computes other than
-    moec on random tokens. The model is as before then.
+    Accepts the arguments of attach(). Raises InvalidArgument for a block that is not in the table, or whose results differ from
+    moec's on random tokens. The model is then unchanged.
     """
     blocks: dict[str, tuple[Any, Any]] = {}
     inputs: dict[str, torch.Tensor] = {}
@@ -160,7 +161,8 @@ def replace_blocks(
             check_logits(found.name, router, x)
             inputs[found.name] = x
             if found.module.down_proj.element_size() == 1:
-                # The eager forward of codes may need kernels of a hub. Experts and routing are checked without it.
+                # The eager forward of quantized weights may need kernels from a hub, so experts and routing are checked without
+                # it.
                 return routing_of(router)
             former = found.module.config._experts_implementation
             found.module.config._experts_implementation = "eager"
@@ -202,7 +204,7 @@ def replace_blocks(
 
 
 def compare_blocks(label: str, block: Any, x: torch.Tensor, expected: torch.Tensor) -> None:
-    """Raises InvalidArgument where the block's output is another one."""
+    """Raises InvalidArgument if the block's output has changed."""
     limit = checks.LIMITS[{torch.float32: "f32", torch.float16: "f16"}.get(x.dtype, "bf16")] * 3
     error = (output_of(block, x).float() - expected.float()).norm(dim=-1) / expected.float().norm(dim=-1).clamp(min=1e-20)
     equal = float((error < limit).float().mean())

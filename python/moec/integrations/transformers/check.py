@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""The output of an experts module's own forward in f32, for a comparison with moec."""
+"""Computes the output of an experts module's own forward in f32, for a comparison with moec."""
 
 import copy
 from collections.abc import Callable
@@ -11,10 +11,10 @@ import torch
 from moec.errors import InvalidArgument
 from moec.integrations.transformers.experts import FP4, FP8, eager_forward
 
-# Bytes of a few experts in f32.
+# Size of a few experts in f32.
 CHUNK_BYTES = 1 << 28
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-# The largest error of a token, by what rounds most.
+# The largest relative error of a token, by the type that rounds most.
 LIMITS = {"f32": 2e-3, "f16": 5e-3, "bf16": 1e-2}
 # The module's own forward does not round activations to 8 bits.
 LIMIT_OF_CODES = 0.25
@@ -31,14 +31,14 @@ class Sample(NamedTuple):
 
 
 def unpacked_fp4(codes: torch.Tensor) -> torch.Tensor:
-    """f32 of codes in int8, of which the lower four bits come first."""
+    """Returns the f32 values of 4-bit codes stored in int8, the lower four bits first."""
     table = torch.tensor([*E2M1, *(-each for each in E2M1)], device=codes.device)
     wide = codes.view(torch.uint8).long()
     return torch.stack([table[wide & 15], table[wide >> 4]], -1).flatten(-2)
 
 
 def dequantized(codes: torch.Tensor, scale: torch.Tensor, block: Any) -> torch.Tensor:
-    """f32 [experts, rows, columns] of codes and their scales [experts, row blocks, column blocks]."""
+    """Returns f32 [experts, rows, columns], dequantized from codes with scales [experts, row blocks, column blocks]."""
     wide = unpacked_fp4(codes) if codes.dtype == FP4 else codes.float()
     rows, columns = wide.shape[1:]
     if codes.dtype == FP4:
@@ -50,7 +50,7 @@ def dequantized(codes: torch.Tensor, scale: torch.Tensor, block: Any) -> torch.T
 
 
 def in_f32(module: Any, experts: slice) -> Any:
-    """A copy of an experts module with some of its experts, in f32."""
+    """Returns a copy of an experts module with some of its experts, in f32."""
     made = copy.copy(module)
     made.__dict__ = dict(module.__dict__)
     parameters = {}
@@ -65,7 +65,7 @@ def in_f32(module: Any, experts: slice) -> Any:
 
 
 def own_output(module: Any, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """f32 [tokens, hidden]: what the module's own forward computes, by a few experts at a time."""
+    """Returns f32 [tokens, hidden]: the result of the module's own forward, computed a few experts at a time."""
     forward = eager_forward(module)
     assert forward is not None
     experts = module.num_experts
@@ -76,14 +76,14 @@ def own_output(module: Any, x: torch.Tensor, ids: torch.Tensor, weights: torch.T
         end = min(begin + count, experts)
         here = (ids >= begin) & (ids < end)
         with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-            # A pair of another expert takes the first one with the weight 0.
+            # A pair of another expert uses the first expert with weight 0.
             arguments = (torch.where(here, ids - begin, 0), torch.where(here, weights, 0.0).float())
             out += forward(in_f32(module, slice(begin, end)), x.float(), *arguments)
     return out
 
 
 def sample(label: str, module: Any, *, hidden: int, top_k: int, dtype: torch.dtype, device: torch.device) -> Sample:
-    """Tokens that take every expert. Raises InvalidArgument where the module's own output is not finite."""
+    """Creates tokens that select every expert. Raises InvalidArgument if the module's own output is not finite."""
     experts = module.num_experts
     tokens = max(8, -(-experts // top_k))
     generator = torch.Generator().manual_seed(0)
@@ -103,7 +103,7 @@ def sample(label: str, module: Any, *, hidden: int, top_k: int, dtype: torch.dty
 def compare(
     label: str, found: Sample, run: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor], *, limit: float
 ) -> float:
-    """The largest relative error of a token of moec's. Raises InvalidArgument above the limit."""
+    """Returns the largest relative error of a token in moec's output. Raises InvalidArgument above the limit."""
     worst = 0.0
     for tokens in (1, len(found.x)):
         got = run(found.x[:tokens], found.ids[:tokens], found.weights[:tokens]).float()

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""load_experts() fills the experts of a model from the files of a quantized checkpoint, in their own scheme."""
+"""load_experts() loads the experts of a model from a quantized checkpoint, in the checkpoint's scheme."""
 
 import os
 import re
@@ -26,7 +26,7 @@ from moec.torch.ops import TYPES
 
 
 class Plan(NamedTuple):
-    """A module, and the layer that takes its place."""
+    """A module, and the layer that replaces it."""
 
     found: Found
     number: int
@@ -38,12 +38,12 @@ class Plan(NamedTuple):
 
 
 LAYER = re.compile(r"(?:^|\.)(?:layers|blocks|h)\.(\d+)\.")
-# Numbers of an activation that nothing changes.
+# Parameters of an activation that change nothing.
 NEUTRAL = {"alpha": 1.0, "beta": 0.0, "linear_beta": 0.0, "limit": 0.0}
 
 
 def layer_of(label: str) -> int:
-    """The layer's number in the model, from the module's name."""
+    """Returns the layer number that a module's name contains."""
     found = LAYER.findall(label)
     if len(found) != 1:
         raise InvalidArgument(f"{label}: expected one number of a layer in the module's name, as in model.layers.3.mlp.experts")
@@ -51,7 +51,7 @@ def layer_of(label: str) -> int:
 
 
 def _descriptor(found: dict[str, Any]) -> dict[str, Any]:
-    """A descriptor of quant_config, from the fields of a report."""
+    """Returns a descriptor of quant_config from the fields of a report."""
     names = {"dtype": "element_type", "shape": "group", "scale": "scale_type", "dynamic": "dynamic"}
     names |= {"alpha_or_gscale": "second_scale_type", "zp": "zero_point_type"}
     others = {"second_per_row", "scale_rule"}
@@ -62,7 +62,7 @@ def _descriptor(found: dict[str, Any]) -> dict[str, Any]:
 
 
 def source_of(layer: dict[str, Any], activation: Activation, top_k: int) -> dict[str, Any]:
-    """The layer JSON of the experts of a layer, without its routing."""
+    """Returns the layer JSON of the experts of a layer, without its routing."""
     quant = layer["quant"]
     source = {
         "moec_layer": 1,
@@ -86,15 +86,16 @@ def source_of(layer: dict[str, Any], activation: Activation, top_k: int) -> dict
 
 
 def _numbers(activation: dict[str, Any]) -> dict[str, Any]:
-    """The function and the numbers of an activation, whatever its name."""
+    """Returns the function and the parameters of an activation, whatever its name."""
     made = {name: activation[name] for name in ("function", "gated")}
     return made | {name: activation.get(name) or neutral for name, neutral in NEUTRAL.items()}
 
 
 def compare(label: str, module: Any, layer: dict[str, Any], made: dict[str, Any], top_k: int) -> None:
-    """Raises InvalidArgument where the module and the configuration of the checkpoint are different layers.
+    """Raises InvalidArgument if the module and the checkpoint's configuration describe different layers.
 
-    layer: of the configuration. made: of the package with the module's activation.
+    layer: from the configuration.
+    made: from the package with the module's activation.
     """
     first = "gate_up_proj" if module.has_gate else "up_proj"
     tensors = {name: module._parameters[name].data for name in (first, "down_proj")}
@@ -114,7 +115,7 @@ def compare(label: str, module: Any, layer: dict[str, Any], made: dict[str, Any]
 
 
 def place_of(model: Any, found: Found, device: torch.device | str | None) -> torch.device:
-    """The given device, else that of the module's weights, else that of the model's."""
+    """Returns the given device, else that of the module's weights, else that of the model's weights."""
     if device is not None:
         return torch.device(device)
     for tensor in [*found.module.parameters(), *model.parameters()]:
@@ -139,21 +140,22 @@ def load_experts(
 ) -> Report:
     """Loads the experts of all layers from the safetensors files of a folder, in the scheme of its config.json.
 
-    All else of the model is the caller's. The modules lose their own weights, whatever these were, layer by layer.
+    The caller loads the rest of the model. The modules lose their own weights, layer by layer.
 
-    device: where the experts run. None: where the model's weights are.
-    check: compares with the module's own forward, for a model whose own experts hold the same weights as floats.
-    max_tokens, top_k, progress: as attach() takes them. quantize, ignored: as moec.Checkpoint.load() takes them.
-    options: those of moec.compile(), which say the scheme instead of the config.json, say.
+    device: the device of the experts. None: that of the model's weights.
+    check: compares with the module's own forward, for a model whose experts hold the same weights as floats.
+    max_tokens, top_k, progress: as attach() accepts them.
+    quantize, ignored: as moec.Checkpoint.load() accepts them.
+    options: those of moec.compile(), for example a scheme that overrides the one of config.json.
 
-    Raises InvalidArgument where the model and the files are different layers, NotSupported where moec cannot read them.
+    Raises InvalidArgument if the model and the files describe different layers, and NotSupported if moec cannot read the files.
     """
     begin = time.monotonic()
     if any(isinstance(module, Packed) for module in model.modules()):
         raise InvalidArgument("model: moec has its weights already; expected a model without, or detach(model) first")
     all_found, checkpoint = list(find(model)), Checkpoint(folder)
     words = tuple(ignored)
-    # All differences come before the first module loses its weights.
+    # All differences are reported before the first module loses its weights.
     plans = []
     for found in all_found:
         number, k = layer_of(found.name), top_k_of(found, top_k)
@@ -178,7 +180,7 @@ def load_experts(
             package, plan.number, no_shared_experts=True, quantize=quantize, ignored=words, progress=progress
         )
         experts = Experts(package)
-        # Torch's memory, so that the layer's results are torch's.
+        # torch tensors, so that the layer's results are torch tensors.
         experts._take(package.layer({name: torch.as_tensor(array) for name, array in loaded.items()}, in_place=True))
         made = Prepared(found, None, plan.top_k, experts)
         made.hidden = tuple(name for name, parameter in found.module._parameters.items() if parameter is not None)

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""From an experts module of transformers to a layer of moec: its description and its weights."""
+"""Converts an experts module of transformers to a layer of moec: its description and its weights."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -12,10 +12,10 @@ from moec.errors import InvalidArgument
 from moec.integrations.transformers.activations import Activation, gated, plain
 from moec.torch.modules import NAMES_OF_TYPES
 
-# The decorator of transformers puts these on a module that it dispatches.
+# Attributes that transformers' decorator adds to the modules that it dispatches.
 MARKS = ("has_gate", "has_bias", "is_transposed", "config", "num_experts")
 FP8 = torch.float8_e4m3fn
-# Codes of FP4 checkpoints: two in an int8, with a scale for 32 of them.
+# Codes (quantized values) of FP4 checkpoints: two in an int8, with one scale per 32 codes.
 FP4 = torch.int8
 FP4_GROUP = 32
 SCALES = {torch.float32: "f32", torch.float8_e8m0fnu: "f8E8M0FNU"}
@@ -44,7 +44,7 @@ class Description(NamedTuple):
 
 
 def eager_forward(module: Any) -> Callable[..., torch.Tensor] | None:
-    """The module's own forward, which the decorator of transformers keeps; None without the decorator.
+    """Returns the module's own forward, which transformers' decorator keeps; None without the decorator.
 
     transformers decorates FP8Experts again for each module.
     """
@@ -55,12 +55,12 @@ def eager_forward(module: Any) -> Callable[..., torch.Tensor] | None:
 
 
 def is_dispatched(module: Any) -> bool:
-    """Whether the module takes its forward from transformers' interface of experts."""
+    """Returns True if the module's forward comes from transformers' interface of experts."""
     return eager_forward(module) is not None and all(hasattr(module, mark) for mark in MARKS) and hasattr(module, "_apply_gate")
 
 
 def find(model: Any) -> Iterator[Found]:
-    """The experts modules of a model. Raises InvalidArgument where there is none."""
+    """Yields the experts modules of a model. Raises InvalidArgument if there are none."""
     others, count = set(), 0
     for name, module in model.named_modules():
         if is_dispatched(module):
@@ -77,7 +77,7 @@ def find(model: Any) -> Iterator[Found]:
 
 
 def _top_k(model: Any, name: str, module: Any) -> int | None:
-    """top_k of the block around the experts or of its router, else of the configuration."""
+    """Returns top_k of the block around the experts or of its router, else of the configuration."""
     parent = model.get_submodule(name.rpartition(".")[0]) if name else module
     near = [parent, *(child for child in parent.children() if child is not module)] if parent is not module else []
     found = {value for each in near if type(value := getattr(each, "top_k", None)) is int}
@@ -88,7 +88,7 @@ def _top_k(model: Any, name: str, module: Any) -> int | None:
 
 
 def plain_tensor(label: str, name: str, parameter: Any) -> torch.Tensor:
-    """The tensor of a parameter. Raises InvalidArgument for one that has no memory of its own on this device."""
+    """Returns the tensor of a parameter. Raises InvalidArgument if it has no memory of its own on this device."""
     tensor: torch.Tensor = parameter.data
     kind = type(tensor).__name__
     if kind == "DTensor" or hasattr(parameter, "device_mesh"):
@@ -101,7 +101,7 @@ def plain_tensor(label: str, name: str, parameter: Any) -> torch.Tensor:
 
 
 def activation_of(label: str, module: Any) -> Activation:
-    """Raises InvalidArgument for a function that is none of moec's, and for a norm after it."""
+    """Returns the module's activation. Raises InvalidArgument for one that moec does not have, and for a norm after it."""
     if getattr(module, "has_post_expert_norm", False):
         raise InvalidArgument(
             f"{label} has a norm after each expert (has_post_expert_norm), which attach() does not give to moec; "
@@ -111,7 +111,8 @@ def activation_of(label: str, module: Any) -> Activation:
 
 
 def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Description:
-    """The layer of an experts module whose input has that type. Raises InvalidArgument for what moec does not recognise."""
+    """Returns the layer of an experts module with inputs of type `dtype`. Raises InvalidArgument for a module that moec does not
+    recognize."""
     if dtype not in NAMES_OF_TYPES:
         raise InvalidArgument(f"{label}: expected an input of bfloat16, float16 or float32, got {dtype}")
     activation = activation_of(label, module)
@@ -152,7 +153,7 @@ def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Descrip
 
 
 def _tensors(label: str, module: Any, used: list[str]) -> dict[str, torch.Tensor]:
-    """The tensors that moec takes. Raises InvalidArgument where the module has others."""
+    """Returns the tensors that moec uses. Raises InvalidArgument if the module has others."""
     made = {}
     for name in used:
         parameter = module._parameters.get(name)
@@ -168,7 +169,7 @@ def _tensors(label: str, module: Any, used: list[str]) -> dict[str, torch.Tensor
 
 
 def extents(label: str, module: Any, tensors: dict[str, torch.Tensor], first: str) -> tuple[int, int, int]:
-    """Experts, rows of the first matmul, and its columns."""
+    """Returns the numbers of experts, of rows of the first matmul, and of its columns."""
     shapes = []
     for name in (first, "down_proj"):
         shape = list(tensors[name].shape)
@@ -190,7 +191,7 @@ def extents(label: str, module: Any, tensors: dict[str, torch.Tensor], first: st
 def _scheme(
     label: str, module: Any, tensors: dict[str, torch.Tensor], weights: dict[str, str], static: bool
 ) -> tuple[Any, dict[str, tuple[int, ...]]]:
-    """quant_config of FP8Experts, and the shapes that moec has for its scales."""
+    """Returns the quant_config of FP8Experts, and the shapes of its scales in moec."""
     codes, scale = tensors[weights["w13"]], tensors.get(weights.get("w13_scale", ""))
     if scale is None or scale.dtype not in SCALES:
         got = "none" if scale is None else scale.dtype
@@ -205,7 +206,7 @@ def _scheme(
         codes_of_4 = {"dtype": "f4E2M1FN", "shape": [1, FP4_GROUP], "scale": type_of_scale}
         return {"a1": activations, "a2": activations, "w1": codes_of_4, "w2": codes_of_4}, {}
     if codes.dtype == FP8 and block is None and type_of_scale == "f32":
-        # Two scales a gated expert, of gates and of ups.
+        # A gated expert has two scales in w13, one for gate and one for up.
         shapes = {name: tuple(tensors[weights[name]].shape[:2]) for name in ("w13_scale", "w2_scale")}
         return "fp8_tensor" if static else "fp8_tensor_token", shapes
     if codes.dtype == FP8 and block is not None and not static:

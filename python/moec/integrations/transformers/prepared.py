@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Experts modules whose forward is moec's: from a copy of their weights, or with weights packed in place."""
+"""Experts modules whose forward runs moec, with copied weights or with weights packed in place."""
 
 import threading
 import weakref
@@ -24,7 +24,7 @@ _lock = threading.Lock()
 
 
 class Stale(InvalidArgument):
-    """The weights are others than those that were packed."""
+    """The weights have changed since they were packed."""
 
 
 class Prepared:
@@ -53,10 +53,10 @@ class Prepared:
         self.versions_of_others: list[tuple[str, torch.Tensor, int, int]] = []
 
     def watch(self, module: Any, names: list[str], others: dict[str, torch.Tensor]) -> None:
-        """Notes the versions of copied weights, and of other tensors that the layer has. A run fails when one has changed."""
+        """Stores the versions of copied weights and of other tensors of the layer. A run fails if one of them has changed."""
         self.versions = [self._version(name, module._parameters[name]) for name in names]
         self.versions_of_others = [self._version(name, tensor) for name, tensor in others.items()]
-        # The table of layers must not keep them alive.
+        # The table of layers must not keep this object alive.
         reference = weakref.ref(self)
 
         def before() -> None:
@@ -74,7 +74,7 @@ class Prepared:
         return (name, tensor, tensor.data_ptr(), tensor._version)
 
     def check_versions(self, module: Any = None) -> None:
-        """Raises Stale where a weight has changed since it was copied, or is another parameter of the module."""
+        """Raises Stale if a weight has changed since it was copied, or was replaced by another parameter."""
         for name, tensor, address, version in (*self.versions, *self.versions_of_others):
             if tensor.data_ptr() != address or tensor._version != version:
                 raise Stale(f"{self.label}.{name} has changed since moec packed it; call attach(model) again")
@@ -82,9 +82,9 @@ class Prepared:
             raise Stale(f"{self.label}: its parameters are others than those that moec packed; call attach(model) again")
 
     def run(self, x: torch.Tensor, ids: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-        """[tokens, hidden], in parts of at most max_tokens tokens.
+        """Returns [tokens, hidden], computed in parts of at most max_tokens tokens.
 
-        ids: [tokens, top_k]; from a router that replace_blocks() has replaced the logits [tokens, experts].
+        ids: [tokens, top_k]; or the logits [tokens, experts] from a router that replace_blocks() has replaced.
         """
         if ids.is_floating_point():
             return self._in_parts(x, ids.contiguous(), None, None)
@@ -96,9 +96,9 @@ class Prepared:
         return self._in_parts(x, None, ids.contiguous(), weights.contiguous())
 
     def _in_parts(self, x: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
-        """others: logits, ids and weights."""
+        """Runs the parts. `others`: logits, ids and weights."""
         number, most = self.experts.number, self.max_tokens
-        # Rows may have gaps.
+        # Rows may be padded.
         x = x if x.stride(-1) == 1 else x.contiguous()
         if x.shape[0] <= most:
             result: torch.Tensor = torch.ops.moec.run(number, x, *others, None)
@@ -112,18 +112,18 @@ class Prepared:
         )
 
     def __deepcopy__(self, memo: Any) -> None:
-        """A copied module prepares itself again."""
+        """Copies nothing: a copied module prepares itself again."""
 
     def __reduce__(self) -> Any:
         return _nothing, ()
 
 
 def _nothing() -> None:
-    """Prepared as pickle makes it."""
+    """Unpickles to None: an unpickled module prepares itself again."""
 
 
 class Routing(NamedTuple):
-    """The part of a router behind its logits."""
+    """The part of a router after its logits."""
 
     fields: dict[str, Any]
     """Fields of a layer JSON."""
@@ -144,9 +144,9 @@ def prepare(
     routing: Routing | None = None,
     **options: Any,
 ) -> Prepared:
-    """Packs the weights of a module. Nothing has changed where it raises.
+    """Packs the weights of a module. If it raises, nothing has changed.
 
-    routing: the layer also takes logits.
+    routing: given if the layer also reads logits.
     """
     label, module = found.name, found.module
     description = describe(label, module, top_k, dtype)
@@ -187,7 +187,7 @@ def prepare(
 
 
 def aliases(made: Prepared) -> dict[str, torch.Tensor]:
-    """The parameters whose memory holds packed weights, by moec's names."""
+    """Returns the parameters whose memory holds packed weights, by moec's names."""
     assert made.description is not None
     values = made.experts.package.values.values()
     packed = {value.may_alias for value in values if value.may_alias}
@@ -200,14 +200,14 @@ def aliases(made: Prepared) -> dict[str, torch.Tensor]:
 
 
 def restore(made: Prepared) -> None:
-    """Writes the stored weights into the parameters again, bit for bit."""
+    """Restores the stored weights in the parameters, bit for bit."""
     layer = made.experts.layer
     assert layer is not None
     layer.unpack(aliases(made))
 
 
 class Packed:
-    """A module whose weights moec holds. It is put before the class of the module."""
+    """A module whose weights moec holds. It is inserted before the module's class."""
 
     _moec: Prepared
     config: Any
@@ -233,7 +233,7 @@ class Packed:
             raise InvalidArgument(f"{made.label}: {FROM_FILES}, in a form that the module's state_dict cannot hold")
         layer, packed = made.experts.layer, aliases(made)
         assert layer is not None
-        # Host memory, since the GPU may have no room for the weights of all layers twice.
+        # In host memory, because the GPU may not have room for the weights of all layers twice.
         into = {name: torch.empty_like(tensor, device="cpu") for name, tensor in packed.items()}
         layer.unpack(into, host=True)
         for name, own in made.description.weights.items():
@@ -260,7 +260,7 @@ class Packed:
 
 
 def hide(module: Any, made: Prepared) -> None:
-    """Takes the packed weights away from the module: nothing else may read them."""
+    """Removes the packed weights from the module, so that nothing else can read them."""
     made.order = list(module._parameters)
     for name in made.hidden:
         del module._parameters[name]
@@ -286,7 +286,7 @@ def prepared(module: Any) -> Prepared | None:
 
 @torch.compiler.disable(reason="moec packs the weights before the first run: call moec.integrations.transformers.attach(model)")  # type: ignore[untyped-decorator]
 def _prepare_now(module: Any, x: torch.Tensor, ids: torch.Tensor) -> None:
-    """A copy of the weights, for a module that attach() has not seen or whose weights have changed."""
+    """Packs a copy of the weights, for a module that attach() has not seen or whose weights have changed."""
     with _lock:
         made = prepared(module)
         if made is not None:
@@ -308,7 +308,7 @@ def _prepare_now(module: Any, x: torch.Tensor, ids: torch.Tensor) -> None:
 def experts_forward(
     self: Any, hidden_states: torch.Tensor, top_k_index: torch.Tensor, top_k_weights: torch.Tensor
 ) -> torch.Tensor:
-    """[tokens, hidden] of hidden_states [tokens, hidden], top_k_index and top_k_weights [tokens, top_k].
+    """Returns [tokens, hidden], computed from hidden_states [tokens, hidden], top_k_index and top_k_weights [tokens, top_k].
 
     transformers calls it for experts_implementation="moec".
     """
