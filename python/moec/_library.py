@@ -158,7 +158,7 @@ class Handle:
     def __init__(self, address: int, destroy: Any) -> None:
         self._as_parameter_ = ctypes.c_void_p(address)
         self.memory: Any = None
-        """Owners of memory that the object points to."""
+        """The owners of memory that the object points to."""
         self.destroy = weakref.finalize(self, _destroy, destroy, address)
         # At process exit the driver may already be unloaded.
         self.destroy.atexit = False

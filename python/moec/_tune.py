@@ -24,18 +24,18 @@ class TunedTokens:
 
     tokens: int
     chosen: str
-    """"measured" or "default"; "none measured" where no time was left; "failed" where the default cannot be measured."""
+    """"measured" or "default"; "none measured" if the budget was used up; "failed" if the default schedule cannot be measured."""
     default_us: float
-    """Microseconds of the layer as the compiler makes it without measurements."""
+    """Microseconds of the layer with the compiler's default schedules."""
     us: float
-    """The same of the best schedule."""
+    """Microseconds of the layer with the best schedule."""
     noise: float
     schedules: int
     best: str
     serves: tuple[int, int] | None
-    """The token counts that the rows serve; None where there are none."""
+    """The range of token counts that the stored rows serve, or None if there are none."""
     text: str
-    """The reason of "failed"."""
+    """The reason if `chosen` is "failed"."""
 
 
 @dataclass(frozen=True)
@@ -46,10 +46,10 @@ class Tuned:
     quarantined: tuple[dict[str, Any], ...]
     """Schedules that were wrong, hung or ended their process, with the reason in "text"."""
     not_measured: tuple[dict[str, Any], ...]
-    """Schedules for which the machine lacked memory, say; the next call measures them."""
+    """Schedules that could not be measured, for example because memory was short. The next call measures them."""
     rows: int
     output: str
-    """The file that got the rows; "" where there are none."""
+    """The file that received the rows; "" if there are none."""
     log: str
     seconds: float
 

@@ -29,12 +29,12 @@ class Distinct(NamedTuple):
     """Layers of a model that have the same kernels. Only the first one is compiled."""
 
     layers: tuple[int, ...]
-    """The model's numbers; () for a source that is no model."""
+    """Layer numbers of the model; () if the source is not a model."""
     options: dict[str, Any]
     ranks: int
     """The number of ranks of the layer's parallel layout."""
     gpus: dict[str, str]
-    """The GPU that schedules assume, by arch; "" for none."""
+    """The GPU for which schedules are chosen, by arch; "" for none."""
 
     @property
     def label(self) -> str:
@@ -48,7 +48,7 @@ class Row:
     layers: tuple[int, ...]
     arch: str
     gpu: str
-    """The GPU that schedules assume; "" for none."""
+    """The GPU for which schedules are chosen; "" for none."""
     ranks: tuple[int, ...]
     compiled: int
     cached: int
@@ -61,7 +61,7 @@ class Warmup:
 
     cache: str
     nvrtc: str = ""
-    """The library that compiled; "" where nothing was compiled."""
+    """The NVRTC library that compiled; "" if nothing was compiled."""
     rows: list[Row] = field(default_factory=list)
     seconds: float = 0.0
 

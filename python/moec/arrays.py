@@ -79,9 +79,9 @@ class View(NamedTuple):
     strides: tuple[int, ...] | None
     """In elements; None: contiguous."""
     element_type: str
-    """moec's name; "u8", "u16" and "u32" are raw bits."""
+    """moec's name of the element type; "u8", "u16" and "u32" are raw bits."""
     gpu: int | None
-    """The ordinal; None: host memory."""
+    """The GPU's ordinal; None: host memory."""
     writable: bool
     owner: Any
 

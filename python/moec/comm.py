@@ -118,7 +118,7 @@ class Communicator:
         self.rank = rank
         self.size = size
         self.contexts: dict[tuple[Package, int], list[Context]] = {}
-        """Contexts of runs that are given none, by package and stream."""
+        """Contexts for runs that pass none, by package and stream."""
 
     @staticmethod
     def unique_id(nccl_path: "str | os.PathLike[str] | None" = None) -> bytes:

@@ -136,7 +136,7 @@ class Files:
     def __init__(self, handle: Handle, request: Request | None = None) -> None:
         self.handle = handle
         self.request = request
-        """The text and the options that it was compiled from; None for a folder's."""
+        """The text and the options that the package was compiled from; None for a package read from a folder."""
 
     @classmethod
     def read(cls, folder: str | os.PathLike[str]) -> "Files":

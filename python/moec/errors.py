@@ -10,7 +10,7 @@ class MoecError(RuntimeError):
     """Base class of all errors of moec. The message describes what was expected, what was found, and what would be accepted."""
 
     code: ClassVar[str] = "internal"
-    """The status as a word, "too_many_tokens" say."""
+    """The status as a word, such as "too_many_tokens"."""
 
 
 class InvalidArgument(MoecError, ValueError):
@@ -114,14 +114,14 @@ class Reason:
     """The reason why a candidate was rejected."""
 
     code: str
-    """A stable word."""
+    """A stable identifier."""
     text: str
-    """A sentence for a person."""
+    """A sentence for people."""
     arch: str = ""
-    """The target, "sm_90a" say; "" where the layer itself is refused."""
+    """The target, such as "sm_90a"; "" if the layer itself was rejected."""
     backend: str = ""
     engine: str = ""
-    """"" where the backend itself was refused."""
+    """"" if the backend itself was rejected."""
 
     def __str__(self) -> str:
         who = " ".join(part for part in (self.arch, self.backend, self.engine) if part)
@@ -136,7 +136,7 @@ class NotSupported(MoecError):
     def __init__(self, message: str, reasons: tuple[Reason, ...] = ()) -> None:
         super().__init__(message)
         self.reasons = reasons
-        """The refused candidates; empty where the layer itself is refused."""
+        """The rejected candidates; empty if the layer itself was rejected."""
 
 
 class InternalError(MoecError):

@@ -30,9 +30,9 @@ class Context:
     ) -> None:
         self.package = package
         self.max_tokens = max_tokens
-        """The most tokens of a run."""
+        """The maximum number of tokens of a run."""
         self.comm = comm
-        """Its end of the ranks, or None."""
+        """The communicator of this rank, or None."""
         needed = package.workspace_bytes(max_tokens)
         if workspace is None:
             address, workspace_owner = _memory.kept_memory(package, needed, "workspace")

@@ -33,14 +33,14 @@ class Value:
     role: str
     """"input", "optional_input", "output", "optional_output", "stored_weight" or "packed_weight"."""
     element_types: tuple[str, ...]
-    """Any of them may be given; the first is the default."""
+    """The accepted element types; the first one is the default."""
     rank: int
     caller_row_stride: bool
-    """The outermost stride may be larger than a row."""
+    """True if the outermost stride may be larger than a row."""
     alignment: int
-    """The alignment of the address in bytes."""
+    """The required alignment of the address in bytes."""
     may_alias: str
-    """The stored weight whose memory this packed weight may take; "" for none."""
+    """The stored weight whose memory this packed weight may overwrite; "" for none."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Variant:
     max_tokens: int
     num_launches: int
     min_sms: int
-    """A device with fewer SMs has others; 0: any device."""
+    """The minimum number of SMs; a device with fewer SMs uses other variants. 0: any device."""
 
 
 def _parse_device(device: Any) -> int | None:
@@ -140,16 +140,16 @@ class Package:
         self._contexts: dict[int, list[Context]] = {}
         self._lock = threading.Lock()
         self.reserved: Context | None = None
-        """The context of captured runs that are given none."""
+        """The context for captured runs that pass none."""
         self.gpu = gpu
-        """The ordinal of the GPU, -1 for the current one; None on the host and on an emulated GPU, which has host memory."""
+        """The ordinal of the GPU, -1 for the current one; None on the host and on an emulated GPU, which uses host memory."""
         self.name = self._word("package_name")
         self.arch = self._word("package_arch")
-        """The target in use, "sm_90a" say."""
+        """The target in use, such as "sm_90a"."""
         self.device = "emulated" if emulated else "host" if gpu is None else "cuda" if gpu < 0 else f"cuda:{gpu}"
         self.max_tokens: int = library().package_max_tokens(handle)
         self.values: dict[str, Value] = {value.name: value for value in self._values()}
-        """The tensors that a caller hands over, by name."""
+        """The tensors that a caller passes, by name."""
         self.variants: tuple[Variant, ...] = tuple(self._variants())
 
     def _word(self, function: str) -> str:

@@ -43,11 +43,11 @@ class Support:
 
     ok: bool
     reasons: tuple[Reason, ...]
-    """Why not: at least one where .ok is False."""
+    """The reasons why the layer is not supported: at least one if .ok is False."""
     realization: tuple[str, ...]
-    """For each arch: "native", "dequantized", "weight_only" or "emulated"; "" of a part of a layer."""
+    """For each arch: "native", "dequantized", "weight_only" or "emulated"; "" for a part of a layer."""
     never_run: tuple[str, ...] = ()
-    """For each arch: a sentence, if no GPU of it has run kernels of moec; else ""."""
+    """For each arch: a sentence if no GPU of the arch has run kernels of moec, otherwise ""."""
 
     def __bool__(self) -> bool:
         return self.ok

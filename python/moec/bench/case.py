@@ -44,16 +44,16 @@ class Case:
     name: str
     scheme: str
     num_experts: int
-    """Experts that a token may choose, of all ranks."""
+    """Number of experts of all ranks that a token may select."""
     first_expert: int
     experts: int
-    """Experts of this rank, from first_expert on."""
+    """Number of experts of this rank, from first_expert on."""
     top_k: int
     hidden: int
     width: int
     """The intermediate size of this rank."""
     routes: bool
-    """Systems route logits by softmax, top-k and renormalization. Else all are given the same ids and weights."""
+    """True if systems route logits by softmax, top-k and renormalization. Otherwise all receive the same ids and weights."""
 
     @classmethod
     def of(cls, layer: Mapping[str, Any]) -> "Case":
@@ -124,13 +124,13 @@ class Inputs:
     """The inputs of one run. Ids and weights are the results of softmax, top-k and renormalization."""
 
     x: Tensor
-    """bf16 [tokens, H]"""
+    """bf16 [tokens, H]."""
     logits: Tensor
-    """bf16 [tokens, num_experts]; no two of a token are equal, so that every system chooses the same experts"""
+    """bf16 [tokens, num_experts]. All logits of a token differ, so that every system selects the same experts."""
     ids: Tensor
-    """int32 [tokens, top_k]"""
+    """int32 [tokens, top_k]."""
     weights: Tensor
-    """float32 [tokens, top_k]"""
+    """float32 [tokens, top_k]."""
 
 
 @dataclasses.dataclass
@@ -138,20 +138,21 @@ class Matrix:
     """The stored weights of one matmul for each expert."""
 
     codes: Tensor
-    """[E, rows, columns] of bf16, e4m3 or int8; uint8 [E, rows, columns / 2] of two 4-bit codes, the first one in the low bits"""
+    """[E, rows, columns] of bf16, e4m3 or int8; or uint8 [E, rows, columns / 2] of two 4-bit codes, the first one in the low
+    bits."""
     scale: Tensor
-    """None; float32 [E, rows / 128, columns / 128] or [E, rows]; bf16, e4m3 or e8m0 (uint8) [E, rows, columns / group]"""
+    """None; float32 [E, rows / 128, columns / 128] or [E, rows]; or bf16, e4m3 or e8m0 (uint8) [E, rows, columns / group]."""
     second: Tensor = None
-    """None, or float32 [E], which multiplies all scales of an expert"""
+    """None, or float32 [E], the second scale, which multiplies all scales of an expert."""
 
 
 @dataclasses.dataclass
 class Weights:
     case: Case
     first: Matrix
-    """[E, 2 * I, H]"""
+    """[E, 2 * I, H]."""
     second: Matrix
-    """[E, H, I]"""
+    """[E, H, I]."""
 
     def named(self) -> dict[str, Tensor]:
         """Returns the weights by the names of moec's packages."""

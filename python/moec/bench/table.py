@@ -33,10 +33,10 @@ class Result:
     device: str
     versions: dict[str, str]
     missing: dict[str, str]
-    """Systems that are not installed, and why."""
+    """Systems that are not installed, with the reason."""
     rates: Rates | None
     routing: str
-    """uniform, or zipf and its exponent"""
+    """"uniform", or "zipf" with its exponent."""
     rows: list[Row]
 
     def to_json(self) -> str:

@@ -20,7 +20,7 @@ MOEC = "moec"
 COLD_BYTES, MOST_LAYERS = 400e6, 64  # the layers of a graph read more than an L2 cache holds
 WRONG = "wrong"
 LOST = "CUDA error"
-"""An error with these words leaves a GPU context of no use."""
+"""An error with this text leaves the GPU context unusable."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Job:
     source: Mapping[str, Any]
     """A layer JSON or a model's config."""
     options: Mapping[str, Any]
-    """The options of moec.compile."""
+    """The options of moec.compile()."""
     tokens: tuple[int, ...]
     systems: tuple[str, ...]
     skew: float
@@ -49,13 +49,13 @@ class Row:
     """The median of the passes."""
     passes_us: list[float] = dataclasses.field(default_factory=list)
     error: float | None = None
-    """The norm of the difference from a float32 reference, over the reference's norm."""
+    """The norm of the difference from a float32 reference over the norm of the reference."""
     refusal: str = ""
-    """Why it was not timed."""
+    """The reason why the system was not timed."""
     experts: float = 0
-    """Experts of this rank that a layer of the graph touches, in the mean; bytes and FLOPs likewise."""
+    """Mean number of this rank's experts that a layer of the graph uses. Bytes and FLOPs are also means."""
     layers: int = 0
-    """In the graph."""
+    """Number of layers in the graph."""
     moved_bytes: float = 0
     flops: float = 0
 

@@ -26,9 +26,9 @@ class Choice:
     """The meaning of the environment variable's value."""
 
     force: bool = False
-    """A layer that moec does not take is an error."""
+    """Raise an error for a layer that moec does not serve."""
     schemes: frozenset[str] | None = None
-    """The schemes to take. None: all."""
+    """The schemes that moec may serve. None: all."""
 
     @property
     def explicit(self) -> bool:
@@ -41,11 +41,11 @@ class Engine:
     """The names and versions of an engine."""
 
     name: str
-    """As its users write it."""
+    """The name as users write it."""
     distribution: str
-    """Its package."""
+    """The name of its Python package."""
     variable: str
-    """The environment variable that asks for moec."""
+    """The environment variable that enables moec."""
     tested: tuple[str, ...]
     """The versions that the tests ran with, oldest first. "0.33" stands for 0.33.0 and its patch releases."""
     logger: logging.Logger

@@ -94,17 +94,17 @@ class Packing:
 
     journal: Journal
     name: str
-    """That of the log."""
+    """The layer's name in the log."""
     plan: Plan
     biases: dict[str, str]
     """The parameter that holds each bias of moec."""
     has_bias: bool
     others: Tensors = field(default_factory=dict)
-    """Weights that are no parameters of the layer."""
+    """Weights that are not parameters of the layer."""
     kept: tuple[str, ...] = ()
-    """Parameters that stay as they are."""
+    """Parameters that are not changed."""
     comm: Communicator | None = None
-    """Connects the ranks of a package that moves tokens itself."""
+    """Connects the ranks of a package that exchanges tokens itself."""
 
     @property
     def needed(self) -> set[str]:

@@ -23,16 +23,16 @@ class Plan:
 
     scheme: Scheme
     source: dict[str, Any]
-    """The layer JSON, without biases where only the checkpoint says whether there are some."""
+    """The layer JSON, without biases if only the checkpoint determines whether there are any."""
     routes: bool
-    """moec gets logits and routes. Else the engine routes."""
+    """True if moec receives logits and routes. Otherwise the engine routes."""
     realization: str
     never_run: str
-    """A sentence, if no GPU like the layer's has run kernels of moec; else ""."""
+    """A sentence if no GPU like the layer's has run kernels of moec, otherwise ""."""
     device: torch.device
     max_tokens: int
     captured_tokens: int
-    """The most tokens of a CUDA graph; 0 without graphs."""
+    """The maximum number of tokens of a CUDA graph; 0 without graphs."""
 
 
 def device_of(given: Any, choice: Choice) -> torch.device:

@@ -19,21 +19,21 @@ class Scheme:
     """The storage of a layer's parameters."""
 
     name: str
-    """A row of moec's schemes."""
+    """A name of moec's schemes."""
     fields: dict[str, Any]
     """Fields of the layer JSON."""
     stored: dict[str, str]
     """The parameter that holds each stored weight."""
     changed: Changes = field(default_factory=dict)
-    """Stored weights whose parameter has another shape or meaning."""
+    """The conversions of stored weights whose parameters have another shape or meaning."""
     unused: tuple[str, ...] = ()
-    """Parameters that the engine makes for every layer and that say nothing about this one."""
+    """Parameters that the engine creates for every layer and that do not affect this one."""
     weight_only: bool = False
-    """Activations are not quantized. moec then multiplies 16-bit numbers, as every kernel does."""
+    """Activations are not quantized; every kernel then multiplies 16-bit values."""
     leaves_activations: bool = True
-    """Whether the engine leaves activations as they are, where no tensor core multiplies 4-bit floats."""
+    """True if the engine leaves activations unquantized on GPUs without tensor cores for 4-bit floats."""
     multiple: int = 1
-    """The engine's model cuts the intermediate into ranks of a multiple of this, and leaves zeros behind the last."""
+    """The engine's model splits the intermediate into shares that are a multiple of this, and pads the last one with zeros."""
 
     def weights(self, layer: Any) -> Tensors:
         """Returns the stored weights by name, as views of the parameters if they can be packed in place."""

@@ -26,9 +26,9 @@ class Plan(EnginePlan):
     """A layer of SGLang that moec serves."""
 
     factor: float = 1.0
-    """The number that multiplies the sum over experts. SGLang's runners do so, or its router."""
+    """A factor of the sum over experts, which SGLang's runners or its router apply."""
     expert_map: torch.Tensor | None = None
-    """Expert parallel: SGLang's dispatcher gives ids that count this rank's experts. moec knows all of the layer's."""
+    """With expert parallelism, SGLang's dispatcher returns local expert ids, while moec uses ids of the whole layer."""
 
 
 def _refuse_features(layer: Any) -> None:

@@ -16,15 +16,15 @@ class Used:
 
     module: str
     name: str = ""
-    """Dotted, in the module. "": the module itself."""
+    """The dotted name within the module. "": the module itself."""
     given: tuple[str, ...] | None = None
-    """The arguments that moec gives to a function, by name; None where moec does not call it."""
+    """The names of the arguments that moec passes to the function; None if moec does not call it."""
     takes: tuple[str, ...] | None = None
-    """The parameters with which the engine calls moec's function in place of this one."""
+    """The parameters with which the engine calls moec's replacement of the function."""
     attributes: tuple[str, ...] = ()
     """The fields, methods and members that moec reads."""
     since: tuple[tuple[str, str], ...] = ()
-    """Attributes that older tested versions lack, each with the first tested version that has it."""
+    """Attributes that older tested versions do not have, each with the first tested version that has it."""
 
     @property
     def place(self) -> str:
@@ -101,7 +101,7 @@ class Surface:
     layer: tuple[str, ...] = ()
     """The attributes of an engine's layer that moec reads."""
     layer_since: tuple[tuple[str, str], ...] = ()
-    """As Used.since."""
+    """Like Used.since, for the layer's attributes."""
 
     def absent(self, since: Iterable[tuple[str, str]], series: str) -> frozenset[str]:
         """Returns the attributes that the tested version `series` does not have yet. `series`: "" for a version that was not

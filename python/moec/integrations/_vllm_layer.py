@@ -43,7 +43,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     moec_comm: Communicator | None
     moec_packing: Packing
     moec_refused: str
-    """Why weights that came again are incomplete; "" where they are complete."""
+    """The reason why reloaded weights are incomplete; "" if they are complete."""
 
     # Properties take precedence over attributes that vLLM's methods set on their instances.
     @property

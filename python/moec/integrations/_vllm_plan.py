@@ -34,11 +34,11 @@ class Plan(EnginePlan):
     """A layer of vLLM that moec serves."""
 
     modular: str = ""
-    """The format of rows between vLLM's prepare and finalize. "": the runner gathers tokens, or there is nothing to gather."""
+    """The format of rows between vLLM's prepare and finalize. "": the runner gathers tokens, or no gathering is needed."""
     weights_on_input: bool = False
     """vLLM's prepare multiplies the activations by the router's weights."""
     moves: bool = False
-    """The package gathers tokens and sums outputs. vLLM's runner does neither."""
+    """The package gathers tokens and sums outputs, instead of vLLM's runner."""
 
 
 def _later(owner: Any, name: str) -> Any:

@@ -27,12 +27,12 @@ class _Tensor(NamedTuple):
     """A tensor that the fast path accepts."""
 
     place: int
-    """Among VALUES."""
+    """The index in VALUES."""
     dtype: torch.dtype
     shape: torch.Size
     device: int
     low_bits: int
-    """Bits of an address that must be 0."""
+    """The bits of an address that must be 0."""
     row: Row
 
 
@@ -50,7 +50,7 @@ class _Known(NamedTuple):
 
     tensors: tuple[_Tensor, ...]
     absent: tuple[int, ...]
-    """The places of those that are not given."""
+    """The indices of the tensors that are not given."""
     free: list[_Buffer]
 
 

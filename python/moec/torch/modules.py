@@ -89,7 +89,7 @@ class _Module(torch.nn.Module):
         super().__init__()
         self.package = package
         self.comm = comm
-        """Its end of the ranks, or None."""
+        """The communicator of this rank, or None."""
         self.number: int | None = None
         self.layer: Layer | None = None
 

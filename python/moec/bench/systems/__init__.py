@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from moec.bench.case import Case, Inputs, Tensor, Weights
 
 Run: TypeAlias = Callable[[Inputs], Tensor]
-"""From one run's inputs to the output, bf16 [tokens, H]."""
+"""Computes the output, bf16 [tokens, H], from one run's inputs."""
 
 
 class Unfit(Exception):
@@ -45,11 +45,11 @@ class System:
 
     name: str
     what: str
-    """The kernels, in a few words."""
+    """A short description of the kernels."""
     schemes: tuple[str, ...]
     module: str
-    """It is imported only if the system is asked for. It has version() and runs, by the system's name: functions of weights
-    that give a Run."""
+    """The module that implements the system, imported only if the system is selected. It has version() and runs: functions from
+    Weights to a Run, by the system's name."""
 
     def version(self) -> str:
         """Returns the version. Raises ImportError if the system is not installed."""

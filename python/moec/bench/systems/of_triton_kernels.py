@@ -19,7 +19,7 @@ from moec.bench.systems import Run, Unfit, function_of
 NAME, GROUP = "triton_kernels", 32
 NO_LIMIT = float("inf")
 Route: TypeAlias = Callable[[Tensor], tuple[Any, Any, Any, Any]]
-"""From logits to the routing data, both indices, and the weight of each row."""
+"""Computes the routing data, both indices and the weight of each row from logits."""
 
 
 def library() -> Any:

@@ -25,7 +25,7 @@ class Activation(NamedTuple):
 
     name: str
     order: str
-    """gate_up_order; "" without a gate."""
+    """The gate_up_order of a layer JSON; "" without a gate."""
     fields: dict[str, float]
 
     def __str__(self) -> str:

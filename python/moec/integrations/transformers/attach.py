@@ -49,9 +49,9 @@ class Row:
     scheme: str
     activation: str
     order: str
-    """How gates and ups lie; "" without a gate."""
+    """The order of gate and up rows; "" without a gate."""
     error: float | None
-    """The largest relative error of a token against the module's own forward in f32; None without a check."""
+    """The largest relative error of a token compared with the module's own forward in f32; None without a check."""
 
     def cells(self) -> tuple[str, ...]:
         error = "" if self.error is None else f"{self.error:.1e}"
@@ -65,7 +65,7 @@ class Report:
 
     rows: tuple[Row, ...]
     packages: int
-    """The packages that were loaded; equal layers share one."""
+    """The packages that were loaded. Equal layers share one."""
     seconds: float
 
     def __str__(self) -> str:

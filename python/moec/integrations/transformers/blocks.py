@@ -27,12 +27,12 @@ class Router(NamedTuple):
     """A class of routers."""
 
     block: str
-    """The class of the block around it."""
+    """The class of the block around the router."""
     logits: Callable[[Any, torch.Tensor], torch.Tensor]
     fields: Callable[[Any], dict[str, Any]]
     """Fields of a layer JSON."""
     bias: str = ""
-    """The tensor of the router that corrects its choice."""
+    """The router's tensor that biases the selection of experts."""
 
 
 def _linear(router: Any, x: torch.Tensor) -> Any:

@@ -27,7 +27,7 @@ class Sample(NamedTuple):
     ids: torch.Tensor
     weights: torch.Tensor
     out: torch.Tensor
-    """f32."""
+    """The module's own output in f32."""
 
 
 def unpacked_fp4(codes: torch.Tensor) -> torch.Tensor:

@@ -27,7 +27,7 @@ class Found(NamedTuple):
     name: str
     module: Any
     top_k: int | None
-    """The experts of a token, where the module's neighbours say it."""
+    """The number of experts of each token, if a neighboring module specifies it."""
 
 
 class Description(NamedTuple):
@@ -36,9 +36,9 @@ class Description(NamedTuple):
     source: dict[str, Any]
     """The layer JSON."""
     weights: dict[str, str]
-    """moec's names of stored weights, and the names of the module's parameters."""
+    """The names of the module's parameters, by moec's names of stored weights."""
     shapes: dict[str, tuple[int, ...]]
-    """Shapes of parameters for moec, where they differ."""
+    """The shapes of parameters in moec, if they differ."""
     activation: Activation
     scheme: str
 

@@ -35,19 +35,19 @@ class Prepared:
         self.experts = experts
         self.max_tokens = experts.package.max_tokens
         self.error: float | None = None
-        """The error of the check; None without a check."""
+        """The error that the check found; None without a check."""
         self.kept: dict[str, torch.nn.Parameter] = {}
         """Parameters that were packed in place, by their names in the module."""
         self.hidden: tuple[str, ...] = ()
-        """The names of parameters that the module lacks meanwhile."""
+        """Names of parameters that are hidden from the module."""
         self.order: list[str] = []
-        """The names of the module's parameters before some were hidden."""
+        """Names of the module's parameters before some were hidden."""
         self.router: Any = None
-        """The router that gives logits, of replace_blocks()."""
+        """The router that replace_blocks() made return logits."""
         self.former: str | None = None
-        """The implementation before attach()."""
+        """The module's implementation before attach()."""
         self.parameters: tuple[torch.nn.Parameter, ...] = ()
-        """The module's weights, which may want a gradient."""
+        """The module's weights, which may require a gradient."""
         self.versions: list[tuple[str, torch.Tensor, int, int]] = []
         """Weights that were copied: names in the module, parameters, addresses and version counters."""
         self.versions_of_others: list[tuple[str, torch.Tensor, int, int]] = []
@@ -130,7 +130,7 @@ class Routing(NamedTuple):
     tensors: dict[str, torch.Tensor]
     """Stored weights, by moec's names."""
     watched: dict[str, torch.Tensor]
-    """The router's tensors that these were made of, by their names there."""
+    """The router's tensors that the stored weights were created from, by their names in the router."""
 
 
 def prepare(
