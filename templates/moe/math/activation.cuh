@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An activation is a function of one variable used gated (f(gate) * up) or
-// plain (f(value)); those with numbers of their own are gated as they are.
-// All arithmetic is f32; the caller rounds once.
+// An activation is a function of one variable that is used gated (f(gate) * up)
+// or plain (f(value)). Activations with parameters combine gate and up values
+// themselves. All arithmetic is f32; the caller rounds once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,23 +19,23 @@ namespace moe::activation {
 
 //===--- functions of one variable ----------------------------------------===//
 
-/// 1 / (1 + exp(-x)) in four instructions, since an epilogue computes one for
-/// each value. With the rounding of the exponent the relative error is
-/// |x| * 2^-24 and a few ulp. Where exp(-x) leaves the range of f32 it is 0,
-/// the limit; NaN stays NaN.
+/// Returns 1 / (1 + exp(-x)) in four instructions, since an epilogue computes
+/// one for each value. Because the exponent is rounded, the relative error is
+/// up to |x| * 2^-24 plus a few ulp. If exp(-x) overflows, the result is 0, the
+/// limit. NaN stays NaN.
 __device__ __forceinline__ float sigmoid(float x) {
   float power = ptx::exp2Approximate(x * -1.44269504f);
   return ptx::reciprocalApproximate(1.0f + power);
 }
 
-/// x / (1 + exp(-x)), -0 where exp(-x) leaves the range of f32.
+/// x / (1 + exp(-x)). The result is -0 if exp(-x) overflows.
 struct Silu {
   static __device__ __forceinline__ float value(float x) {
     return x * sigmoid(x);
   }
 };
 
-/// x / 2 * (1 + erf(x / sqrt(2))), written with erfc so that the tail of
+/// x / 2 * (1 + erf(x / sqrt(2))), computed with erfc so that the tail of
 /// negative x does not cancel.
 struct Gelu {
   static __device__ __forceinline__ float value(float x) {
@@ -43,8 +43,9 @@ struct Gelu {
   }
 };
 
-/// x / 2 * (1 + tanh(z)), z = sqrt(2 / pi) * (x + 0.044715 x^3).
-/// (1 + tanh(z)) / 2 is 1 / (1 + exp(-2 z)), which does not cancel for z < 0.
+/// x / 2 * (1 + tanh(z)), z = sqrt(2 / pi) * (x + 0.044715 x^3). The factor (1
+/// + tanh(z)) / 2 is computed as 1 / (1 + exp(-2 z)), which does not cancel for
+/// z < 0.
 struct GeluTanh {
   static __device__ __forceinline__ float value(float x) {
     float z = 0.79788456080286536f * (x + 0.044715f * x * x * x);
@@ -60,13 +61,13 @@ struct Relu2 {
   }
 };
 
-/// An activation function of one variable.
+/// Checks the members of an activation function of one variable.
 template <class F> constexpr bool checkFunction() {
   static_assert(requires { F::value(0.0f); }, "F lacks value(float)");
   return true;
 }
 
-/// The value itself.
+/// The identity.
 struct None {
   static constexpr bool kGated = false;
   static constexpr bool kIdentity = true;
@@ -95,8 +96,8 @@ template <class Function> struct Ungated {
 
 //===--- activations with numbers of their own ----------------------------===//
 
-/// The numbers of the layer, the same for all experts. Constants has kAlpha,
-/// kBeta, kLinearBeta and kLimit (0: no limit).
+/// Parameters that are the same for all experts of the layer. Constants has
+/// kAlpha, kBeta, kLinearBeta and kLimit (0: no limit).
 template <class Constants> struct OfLayer {
   static constexpr bool kOfExpert = false;
   static __device__ __forceinline__ float alpha() { return Constants::kAlpha; }
@@ -104,7 +105,7 @@ template <class Constants> struct OfLayer {
   static __device__ __forceinline__ float linearBeta() {
     return Constants::kLinearBeta;
   }
-  /// The lesser of value and limit; NaN stays.
+  /// Returns the smaller of value and limit. NaN stays NaN.
   static __device__ __forceinline__ float below(float value) {
     if constexpr (Constants::kLimit > 0.0f)
       return value > Constants::kLimit ? Constants::kLimit : value;
@@ -113,7 +114,8 @@ template <class Constants> struct OfLayer {
   }
 };
 
-/// Each expert's own; Constants stand in for numbers that experts lack.
+/// Parameters of one expert. The members of Constants are the defaults of
+/// parameters that experts do not have.
 template <class Constants> struct OfExpert {
   static constexpr bool kOfExpert = true;
   float ofAlpha = Constants::kAlpha, ofBeta = Constants::kBeta;
@@ -127,8 +129,8 @@ template <class Constants> struct OfExpert {
   }
 };
 
-/// g' sigmoid(alpha g') (u' + beta), where g' = min(g, limit) and u' = u within
-/// +-limit.
+/// g' sigmoid(alpha g') (u' + beta), with g' = min(g, limit) and u' = u clamped
+/// to +-limit.
 template <class Numbers> struct Swiglu {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;
@@ -142,7 +144,7 @@ template <class Numbers> struct Swiglu {
   }
 };
 
-/// min(silu(g), limit) u', where u' = u within +-limit.
+/// min(silu(g), limit) u', with u' = u clamped to +-limit.
 template <class Numbers> struct SwigluStep {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;
@@ -155,8 +157,8 @@ template <class Numbers> struct SwigluStep {
   }
 };
 
-/// beta tanh(g / beta) sigmoid(g) * linearBeta tanh(u / linearBeta); where
-/// linearBeta is not above 0, the last factor is u.
+/// beta tanh(g / beta) sigmoid(g) * linearBeta tanh(u / linearBeta). If
+/// linearBeta is not positive, the last factor is u.
 template <class Numbers> struct Situ {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;

@@ -1,11 +1,11 @@
-//===- clamped_relu2.cuh - a squared ReLU below a limit ---------*- C++ -*-===//
+//===- clamped_relu2.cuh - squared ReLU below a limit -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// FlashInfer's ClampedRelu2, the clamped_squared_relu of Megatron-LM. Only
+// ClampedRelu2 of FlashInfer, the clamped_squared_relu of Megatron-LM. Only
 // kernels with this activation include this file.
 //
 //===----------------------------------------------------------------------===//
@@ -16,8 +16,8 @@
 
 namespace moe::activation {
 
-/// (limit tanh(max(x, 0) / limit))^2, which stays below limit^2; max(x, 0)^2
-/// without a limit.
+/// (limit tanh(max(x, 0) / limit))^2, which is less than limit^2; max(x, 0)^2
+/// if there is no limit.
 template <class Numbers> struct ClampedRelu2 {
   static constexpr bool kGated = false;
   static constexpr bool kIdentity = false;

@@ -1,13 +1,14 @@
-//===- code_bytes.cuh - codes of 4 bits as elements of 8 --------*- C++ -*-===//
+//===- code_bytes.cuh - codes of 4 bits as bytes ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Four codes of 4 bits as four elements of 8 bits: exact. Those of i4 (0 to 15)
-// are less 8. The first code becomes the lowest byte. It has the lowest bits,
-// or codes are halves of four bytes.
+// Exact conversions of four codes of 4 bits to four elements of 8 bits. Codes
+// of i4 (0 to 15) represent the code minus 8. The first code becomes the lowest
+// byte. The codes are contiguous, the first in the lowest bits, or are halves
+// of four bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,16 +16,16 @@
 
 namespace moe::detail {
 
-/// As i8.
+/// Converts four codes of i4, minus 8, to i8.
 __device__ __forceinline__ unsigned integersOf4(unsigned codes) {
   unsigned spread = __byte_perm(codes & 0x0f0fu, codes >> 4 & 0x0f0fu, 0x5140);
-  // 0x80 keeps what is below 8 from borrowing of its neighbour.
+  // Bit 7 prevents a borrow from the adjacent byte if a code is less than 8.
   return ((spread | 0x80808080u) - 0x08080808u) ^ 0x80808080u;
 }
 
-/// As e4m3.
+/// Converts four codes of i4, minus 8, to e4m3.
 __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
-  // Codes from 8 on are 0 to 7, those below it -8 to -1.
+  // Codes from 8 on represent 0 to 7; codes below 8 represent -8 to -1.
   unsigned place = codes & 0x7777u;
   unsigned above = __byte_perm(0x44403800u, 0x4e4c4a48u, place);
   unsigned below = __byte_perm(0xcaccced0u, 0xb8c0c4c8u, place);
@@ -32,19 +33,21 @@ __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
   return (above & isAbove) | (below & ~isAbove);
 }
 
-/// The same of codes in the low halves of bytes, as e4m3 times 2^-9, whose
-/// numbers up to 2^-5 are the multiples of 2^-9.
+/// Converts codes of i4, minus 8, in the low halves of bytes to e4m3 times
+/// 2^-9. The e4m3 values up to 2^-5 are the multiples of 2^-9, so the bits of n
+/// * 2^-9 are n.
 __device__ __forceinline__ unsigned floatsOfHalves(unsigned bytes) {
-  // A byte is 1 where the code is below 8.
+  // A byte is 1 if its code is less than 8.
   unsigned below = (~bytes & 0x08080808u) >> 3;
-  // There the sign and 15 less the code. No byte borrows: each is 8 or more.
+  // Such bytes become the sign and 15 - code. Each low half is then at least 8,
+  // so the subtraction does not borrow.
   unsigned sizes = (bytes & 0x0f0f0f0fu) ^ below * 0x8fu;
   return sizes + below - 0x08080808u;
 }
 
-/// Four e2m1 as e4m3 times 2^-6: the same exponents and mantissas, subnormal
-/// where they were. kHigh: codes are the high halves of bytes, else the low
-/// ones.
+/// Converts four e2m1 to e4m3 times 2^-6. Exponents and mantissas stay the
+/// same, also those of subnormal values. `kHigh`: codes are the high halves of
+/// bytes, else the low halves.
 template <bool kHigh>
 __device__ __forceinline__ unsigned smallFloatsOfHalves(unsigned bytes) {
   unsigned signs = kHigh ? bytes : bytes << 4;

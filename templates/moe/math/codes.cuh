@@ -1,13 +1,13 @@
-//===- codes.cuh - elements of 8 bits and fewer as numbers ------*- C++ -*-===//
+//===- codes.cuh - element types of 8 and fewer bits ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Storage types of weights that an engine multiplies as bf16 or f16 alone, and
-// of scales. Codes of 4 and 6 bits lie one behind the other, the first in the
-// lowest bits; a pointer to them counts bytes.
+// Element types of weights that an engine multiplies only as bf16 or f16, and
+// of scales. Codes (quantized values) of 4 and 6 bits are packed without gaps,
+// the first in the lowest bits. A pointer to them counts bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,23 +19,23 @@
 
 namespace moe {
 
-/// 8-bit float, 1 sign, 5 exponent, 2 mantissa bits (f8E5M2).
+/// 8-bit float: 1 sign, 5 exponent and 2 mantissa bits (f8E5M2).
 struct e5m2 {
   unsigned char bits;
 };
-/// 6-bit floats, no infinity, no NaN (f6E3M2FN, f6E2M3FN).
+/// 6-bit floats without infinity and NaN (f6E3M2FN, f6E2M3FN).
 struct e3m2 {
   unsigned char bits;
 };
 struct e2m3 {
   unsigned char bits;
 };
-/// 4-bit float, largest value 6 (f4E2M1FN).
+/// 4-bit float; the largest value is 6 (f4E2M1FN).
 struct e2m1 {
   unsigned char bits;
 };
-/// Two codes of e2m1, the first in the lower half: an element of the engines
-/// that multiply them as they are.
+/// Two codes of e2m1, the first in the lower half. This is the element type of
+/// engines that multiply e2m1 directly.
 struct e2m1x2 {
   unsigned char bits;
 };
@@ -43,7 +43,8 @@ struct e2m1x2 {
 struct ue8m0 {
   unsigned char bits;
 };
-/// 0 to 15, of which a zero point is subtracted: 8 where there is none.
+/// 4-bit integer, 0 to 15, minus a zero point; the zero point is 8 if none is
+/// stored.
 struct i4 {
   unsigned char bits;
 };
@@ -54,22 +55,22 @@ template <> inline constexpr int kBits<e2m3> = 6;
 template <> inline constexpr int kBits<e2m1> = 4;
 template <> inline constexpr int kBits<i4> = 4;
 
-/// Elements of a row of numbers that an element in memory has.
+/// Number of logical elements in one stored element.
 template <class T> inline constexpr int kNumbers = 1;
 template <> inline constexpr int kNumbers<e2m1x2> = 2;
 
-/// The number that is subtracted from codes without a zero point.
+/// The zero point of codes if none is stored.
 template <class T> inline constexpr float kZero = 0.0f;
 template <> inline constexpr float kZero<i4> = 8.0f;
 
-/// The number that a code stands for; `code` is in the lowest bits, others
-/// above it are ignored.
+/// Returns the value of a code. `code`: the code is in the lowest bits; higher
+/// bits are ignored.
 template <class T> __device__ __forceinline__ float decode(unsigned code);
 
 template <> __device__ __forceinline__ float decode<e4m3>(unsigned code) {
   return toFloat(e4m3{(unsigned char)code});
 }
-// The upper half of an f16.
+// An e5m2 is the upper half of an f16.
 template <> __device__ __forceinline__ float decode<e5m2>(unsigned code) {
   return ptx::floatFromHalf((unsigned short)((code & 0xffu) << 8));
 }
@@ -101,18 +102,20 @@ template <class T> __device__ __forceinline__ unsigned codeOf(float value) {
   static_assert(kSame<T, e2m1> || kSame<T, e3m2> || kSame<T, e2m3>);
   unsigned bits = __float_as_uint(value);
   float size = __uint_as_float(bits & 0x7fffffffu);
-  // The inverse of smallFloat: f32 and T then have the same exponents.
+  // The inverse of smallFloat. After the multiplication, f32 and T have the
+  // same exponent bits.
   constexpr float kFactor = kSame<T, e3m2> ? 0x1p-124f : 0x1p-126f;
   unsigned code = __float_as_uint(__fmul_rn(size, kFactor)) >> (23 - kMantissa);
   return (code & ((1u << kSign) - 1)) | (bits >> 31) << kSign;
 }
 
-/// The code of a power of two from 2^-127 on; a NaN stays one.
+/// Returns the code of a power of two from 2^-127 on. A NaN stays NaN.
 template <> __device__ __forceinline__ ue8m0 fromFloat<ue8m0>(float value) {
   return {(unsigned char)(__float_as_uint(value) >> 23)};
 }
 
-/// Four codes of i4, less 8, as integers or floats of 8 bits, exactly.
+/// Converts four codes of i4, minus 8, to integers or floats of 8 bits,
+/// exactly.
 template <class T> __device__ __forceinline__ unsigned bytesOf4(unsigned codes);
 template <> __device__ __forceinline__ unsigned bytesOf4<i8>(unsigned codes) {
   return detail::integersOf4(codes);
@@ -121,7 +124,7 @@ template <> __device__ __forceinline__ unsigned bytesOf4<e4m3>(unsigned codes) {
   return detail::floatsOf4(codes);
 }
 
-/// Number i of 8 codes that lie in two words.
+/// Returns the value of code i of 8 codes, which are packed in two words.
 template <class T>
 __device__ __forceinline__ float decode8th(const unsigned (&words)[2], int i) {
   int bit = i * kBits<T>;

@@ -1,13 +1,14 @@
-//===- e4m3.cuh - the 8-bit float by integer arithmetic ---------*- C++ -*-===//
+//===- e4m3.cuh - e4m3 by integer arithmetic --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// e4m3 (f8E4M3FN): a sign, 4 bits of exponent (bias 7), 3 of mantissa; no
-// infinity, NaN is 0x7f or 0xff, the largest value is 448. These conversions
-// need no instruction that an arch may lack; ptx.cuh chooses.
+// e4m3 (f8E4M3FN): a sign, 4 bits of exponent (bias 7), 3 bits of mantissa. It
+// has no infinity, NaN is 0x7f or 0xff, and the largest value is 448. These
+// conversions need no instruction that an arch may lack.
+// moe/math/instructions.cuh calls them on such archs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +16,7 @@
 
 namespace moe::detail {
 
-/// Round to nearest even, saturated to +-448; a NaN becomes 0x7f.
+/// Rounds to nearest even and saturates to +-448. A NaN becomes 0x7f.
 __device__ __forceinline__ unsigned char e4m3ByInteger(float value) {
   constexpr unsigned kLargest = 0x43e00000u;  // 448
   constexpr unsigned kSmallest = 0x3c800000u; // 2^-6, the smallest normal
@@ -26,7 +27,7 @@ __device__ __forceinline__ unsigned char e4m3ByInteger(float value) {
   if (size >= kLargest)
     return (unsigned char)(sign | 0x7eu);
   if (size < kSmallest) {
-    // The last bit of 2^14 + x weighs 2^-9, as that of a subnormal.
+    // The last bit of 2^14 + x has weight 2^-9, like that of a subnormal.
     float sum = __uint_as_float(size) + 16384.0f;
     return (unsigned char)(sign | (__float_as_uint(sum) - 0x46800000u));
   }
@@ -34,15 +35,15 @@ __device__ __forceinline__ unsigned char e4m3ByInteger(float value) {
   return (unsigned char)(sign | ((rounded >> 20) - (120u << 3)));
 }
 
-/// Two codes (the first in the lower byte) as two halves that are the values
-/// times 2^-8; a NaN becomes 1.875 times that. Multiplied by 2^8 and then
-/// or-ed with halvesNan they are exact.
+/// Converts two codes (the first in the lower byte) to two f16 that are the
+/// values times 2^-8. A NaN becomes 1.875. Multiplied by 2^8 and ORed with
+/// halvesNan, the results are exact.
 __device__ __forceinline__ unsigned scaledHalves(unsigned codes) {
   unsigned spread = (codes & 0xffu) | (codes & 0xff00u) << 8;
   return (spread & 0x00800080u) << 8 | (spread & 0x007f007fu) << 7;
 }
 
-/// 0x7e00 in each half that stands for a NaN.
+/// Returns 0x7e00 in each half that holds a converted NaN, and 0 in others.
 __device__ __forceinline__ unsigned halvesNan(unsigned scaled) {
   return (((scaled & 0x7fff7fffu) + 0x00800080u) >> 14 & 0x00010001u) * 0x7e00u;
 }

@@ -1,22 +1,26 @@
-//===- emulated.cuh - values as a quantization leaves them ------*- C++ -*-===//
+//===- emulated.cuh - emulated quantization ---------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Activations of a scheme whose weights are dequantized are emulated: each is
-// quantized and becomes at once the number that its code stands for, rounded
-// once to the 16-bit type that the engine multiplies. All before that rounding
-// is f32 with IEEE divisions, or what has their bits, so that every engine and
-// every arch leaves the same. T: the element type of the codes.
+// Activations of a scheme are emulated if its weights are dequantized. Each
+// activation is quantized, dequantized again, and rounded once to the 16-bit
+// type that the engine multiplies. All arithmetic before that rounding is f32
+// with IEEE divisions, or is bitwise equal to it, so that every engine and
+// every arch yields the same result. `T` is the element type of the codes
+// (quantized values).
 //
-// A Scaling has here: kColumns, elements of a row that share a scale (0:
-// as many as share `outer`); kOuter, of which values there is a number beside;
-// outer(), that number from the largest magnitude or from a stored scale;
-// scale(), a group's from its largest magnitude; value(), what becomes of x.
-// Those that tensor cores multiply with their scales also have code(), the
-// number of the code.
+// A Scaling in this file has:
+//
+//   kColumns  elements of a row that share a scale; 0: those that share `outer`
+//   kOuter    the values that share a number in addition to the scales
+//   outer()   returns that number, from the largest magnitude or a stored scale
+//   scale()   returns the scale of a group, from its largest magnitude
+//   value()   returns the dequantized value of x
+//   code()    returns the value of x's code, without the scale; only Scalings
+//             whose codes tensor cores multiply have it
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,10 +31,11 @@
 
 namespace moe::quant {
 
-/// Numbers of an element type. kExponent: of its largest power of two.
+/// Properties of an element type. kExponent: exponent of its largest power of
+/// two.
 template <class T> struct Format;
 template <int kExponentBits, int kMantissa> struct FloatFormat {
-  static constexpr bool kHasNan = false; ///< of those that are encoded
+  static constexpr bool kHasNan = false; ///< for encoded types: has a NaN
   static constexpr int kMantissaBits = kMantissa;
   static __device__ __forceinline__ float nearest(float value, float largest) {
     return detail::nearestSmallFloat<kExponentBits, kMantissa>(value, largest);
@@ -70,18 +75,21 @@ template <class T> __device__ __forceinline__ float nearest(float value) {
   return Format<T>::nearest(value, Format<T>::kLargest);
 }
 
-/// Exponents of scales that are powers of two.
-struct Even { ///< of the largest value, rounded to the format's mantissa
+/// Rules for scales that are powers of two. of() returns the exponent of the
+/// scale, from the largest magnitude. Even: the exponent of that magnitude,
+/// rounded to the format's mantissa bits, minus kExponent.
+struct Even {
   template <class T> static __device__ __forceinline__ int of(float largest) {
     unsigned half = 1u << (22 - Format<T>::kMantissaBits);
     return int((__float_as_uint(largest) + half) >> 23) - 127 -
            Format<T>::kExponent;
   }
 };
-/// Nothing saturates: the exponent of the largest value by the largest code, as
-/// f32 divides them, raised to a whole one. The mantissas of both decide, since
-/// that quotient never rounds to a power of two but in one place: above 2^-127,
-/// the least scale, by less than half of a subnormal.
+/// Rule with which nothing saturates: the exponent of the f32 quotient of the
+/// largest magnitude and the largest code, rounded up. It follows from the
+/// mantissas of both, because that quotient rounds to a power of two in one
+/// case only: above 2^-127, the smallest scale, by less than half of a
+/// subnormal.
 struct Ceil {
   template <class T> static __device__ __forceinline__ int of(float largest) {
     constexpr unsigned kLargest =
@@ -89,7 +97,7 @@ struct Ceil {
     constexpr unsigned kMantissa = kLargest & 0x7fffffu;
     constexpr int kExponent = int(kLargest >> 23) - 127;
     static_assert(kMantissa >= 0x400000u, "a quotient would round to a power");
-    // The float above 2^-127 times the largest code.
+    // The float after 2^-127 times the largest code.
     constexpr unsigned kLeast = (unsigned(kExponent) << 23 | kMantissa) + 1;
     unsigned bits = __float_as_uint(largest);
     if (bits <= kLeast)
@@ -99,25 +107,26 @@ struct Ceil {
                : int((bits + (0x7fffffu - kMantissa)) >> 23) - 127 - kExponent;
   }
 };
+/// Rule: the exponent of the largest magnitude, minus kExponent.
 struct Floor {
   template <class T> static __device__ __forceinline__ int of(float largest) {
     return int(__float_as_uint(largest) >> 23) - 127 - Format<T>::kExponent;
   }
 };
 
-/// The values that share the number beside the groups' scales.
+/// The values that share a number in addition to the scales of groups.
 enum class Outer { None, Row, Tensor };
 
 /// The base of emulated scalings.
 struct Emulated {
   static constexpr bool kEmulated = true;
-  static constexpr bool kOfMaxima = false; ///< of kernel amax
-  static constexpr bool kStored = false;   ///< of the layer's weights
+  static constexpr bool kOfMaxima = false; ///< outer() needs kernel amax
+  static constexpr bool kStored = false;   ///< outer() needs a stored scale
   static constexpr Outer kOuter = Outer::None;
   static __device__ __forceinline__ float outer(float) { return 1.0f; }
 };
 
-/// Codes times a scale.
+/// Scalings whose dequantized values are codes times a scale.
 template <class T> struct Scaled : Emulated {
   using Element = T;
   static __device__ __forceinline__ float value(float x, float scale, float) {
@@ -125,18 +134,18 @@ template <class T> struct Scaled : Emulated {
   }
 };
 
-/// Scales that are powers of two (ue8m0), of groups along the row.
+/// Scales of groups along the row that are powers of two (ue8m0).
 template <class T, class Rule, int kGroup> struct PowerGroups : Scaled<T> {
   static constexpr int kColumns = kGroup;
   static __device__ __forceinline__ float scale(float largest, float) {
-    // As with f32 scales of such groups.
+    // The same lower bound as for f32 scales of such groups.
     if constexpr (kSame<T, e4m3> && kGroup == 128)
       largest = fmaxf(largest, 1e-10f);
     int exponent = Rule::template of<T>(largest);
     return detail::powerOfTwo(unsigned(min(max(exponent + 127, 0), 254)));
   }
-  /// Multiplied by the inverse, which is a power of two itself: the bits of the
-  /// division in a tenth of its instructions.
+  /// Multiplies by the reciprocal, which is a power of two, too. The result is
+  /// bitwise equal to that of the division, with a tenth of its instructions.
   static __device__ __forceinline__ float code(float x, float scale, float) {
     float inverse = detail::powerOfTwo(254 - (__float_as_uint(scale) >> 23));
     return nearest<T>(__fmul_rn(x, inverse));
@@ -147,13 +156,13 @@ template <class T, class Rule, int kGroup> struct PowerGroups : Scaled<T> {
   }
 };
 
-/// The codes and scales of an emulated scaling that has code(): the number of
-/// each code, in place of what it stands for, and a scale for each group.
+/// An emulated scaling with code() whose result is stored as codes, with a
+/// scale for each group, instead of dequantized values.
 template <class Scaling> struct Encoded : Scaling {
   static constexpr bool kEncoded = true;
 };
 
-/// Returns true if a Scaling leaves codes and scales.
+/// True if a Scaling yields codes and scales.
 template <class Scaling>
 inline constexpr bool isEncoded = requires { Scaling::kEncoded; };
 
@@ -181,7 +190,7 @@ template <class T> struct FloatRows : Scaled<T> {
   }
 };
 
-/// One f32 scale, stored or from the largest of all values.
+/// One f32 scale of all values, stored or from their largest magnitude.
 template <class T, bool kDynamic> struct FloatTensor : Emulated {
   static constexpr int kColumns = 0;
   static constexpr bool kOfMaxima = kDynamic, kStored = !kDynamic;
@@ -200,8 +209,8 @@ template <class T, bool kDynamic> struct FloatTensor : Emulated {
   }
 };
 
-/// e4m3 scales of groups along the row, which are scaled themselves: by a
-/// stored number, or by one a row. outer: that number's inverse.
+/// e4m3 scales of groups along the row, which have a second scale: a stored
+/// one, or one of each row. outer() returns the reciprocal of the second scale.
 template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
   using Element = T;
   static constexpr int kColumns = kGroup;

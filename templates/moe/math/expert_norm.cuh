@@ -1,4 +1,4 @@
-//===- expert_norm.cuh - the norm of an expert's row ------------*- C++ -*-===//
+//===- expert_norm.cuh - norm of an expert's row ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,13 +9,13 @@
 
 namespace moe {
 
-/// The factor that a column has before the norm.
+/// Returns the factor of a column, applied before the norm.
 __device__ __forceinline__ float normGain(float weight) {
   return 1.0f + weight;
 }
 
-/// The inverse of the root of the mean square, + epsilon, of a row whose
-/// squares have this sum.
+/// Returns 1 / sqrt(mean square + epsilon) of a row. `squares`: sum of the
+/// row's squares.
 __device__ __forceinline__ float inverseRms(float squares, int columns,
                                             float epsilon) {
   return 1.0f / sqrtf(squares / float(columns) + epsilon);

@@ -1,13 +1,14 @@
-//===- host.h - the arithmetic of kernels on a host -------------*- C++ -*-===//
+//===- host.h - kernel arithmetic on a host ---------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// All of this folder as plain C++20. It begins with the functions that NVRTC
-// provides, and with plain forms of instructions.cuh. An approximate
-// instruction is exact here. No kernel includes this file.
+// All files of this folder as plain C++20, for the host. This file first
+// defines the functions that NVRTC provides, and plain C++ forms of
+// moe/math/instructions.cuh. Approximate instructions are exact here. No kernel
+// includes this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,15 +35,16 @@ inline unsigned __float_as_uint(float value) {
   return std::bit_cast<unsigned>(value);
 }
 
-/// The number, if the other operand is a NaN. The C library's are calls.
+/// If one operand is NaN, these return the other one. They are defined here
+/// because those of the C library are function calls.
 inline float fmaxf(float a, float b) { return a > b || b != b ? a : b; }
 inline float fminf(float a, float b) { return a < b || b != b ? a : b; }
 
-/// IEEE's, to nearest even.
+/// IEEE operations, rounded to nearest even.
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float __fmaf_rn(float a, float b, float c) { return std::fma(a, b, c); }
-/// To nearest even, saturated; a NaN becomes 0.
+/// Rounds to nearest even and saturates. A NaN becomes 0.
 inline int __float2int_rn(float value) {
   if (value != value)
     return 0;
@@ -51,7 +53,8 @@ inline int __float2int_rn(float value) {
   return int(std::nearbyint(value));
 }
 
-/// Bytes of both words by the four selectors, whose sign bits are not used.
+/// Selects bytes of both words by four selectors. The sign bits of the
+/// selectors are not used.
 inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selectors) {
   const uint64_t bytes = uint64_t(high) << 32 | low;
   unsigned result = 0;
@@ -73,8 +76,8 @@ inline float floatFromHalf(unsigned short bits) {
   const unsigned exponent = bits >> 10 & 31, mantissa = bits & 0x3ffu;
   if (exponent == 31)
     return __uint_as_float(mantissa ? 0x7fffffffu : sign | 0x7f800000u);
-  // In the place of an f32's the bits are a number that is too small by the
-  // difference of the biases, also where it is subnormal.
+  // At the bit positions of an f32, the bits are a value that is too small by
+  // the difference of the biases. This also holds for subnormal values.
   return __uint_as_float(sign | (bits & 0x7fffu) << 13) * 0x1p112f;
 }
 
@@ -86,11 +89,12 @@ inline unsigned short halfFromFloat(float value) {
   if (size >= 0x47800000u) // 2^16: beyond the largest, also unrounded
     return (unsigned short)(sign | 0x7c00u);
   if (size < 0x38800000u) {
-    // Below 2^-14 the last bit of 0.5 + x weighs as much as that of the result.
+    // For values below 2^-14, the last bit of 0.5 + x has the same weight as
+    // the last bit of the result.
     const float sum = __uint_as_float(size) + 0.5f;
     return (unsigned short)(sign | (__float_as_uint(sum) - 0x3f000000u));
   }
-  // A carry into the exponent may reach infinity, which is right.
+  // A carry into the exponent may yield infinity, which is the correct result.
   const unsigned rounded = size + 0xfffu + (size >> 13 & 1u);
   return (unsigned short)(sign | ((rounded >> 13) - (112u << 10)));
 }

@@ -1,13 +1,13 @@
-//===- instructions.cuh - instructions that values take ---------*- C++ -*-===//
+//===- instructions.cuh - instructions for single values --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversions and approximations of single values by inline PTX, with integer
-// arithmetic where an older arch lacks the instruction. host.h has the same
-// functions for a host.
+// Conversions and approximations of single values with inline PTX, or with
+// integer arithmetic if an older arch lacks the instruction. moe/math/host.h
+// has the same functions for a host.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 
 namespace moe::ptx {
 
-/// Round to nearest even by integer arithmetic; right on every arch.
+/// Rounds to nearest even with integer arithmetic. Correct on every arch.
 __device__ __forceinline__ unsigned short bfloatByInteger(float value) {
   unsigned bits = __float_as_uint(value);
   if ((bits & 0x7fffffffu) > 0x7f800000u)
@@ -69,7 +69,7 @@ __device__ __forceinline__ unsigned halfPair(float low, float high) {
 #endif
 }
 
-/// Two e4m3 codes as halves, exactly; the first in the lower half.
+/// Converts two e4m3 codes to f16, exactly; the first is in the lower half.
 __device__ __forceinline__ unsigned halvesFromE4m3(unsigned codes) {
 #if __CUDA_ARCH__ >= 890
   unsigned pair;
@@ -82,7 +82,8 @@ __device__ __forceinline__ unsigned halvesFromE4m3(unsigned codes) {
 #endif
 }
 
-/// Rounded to nearest even, saturated to +-448; the first in the lower byte.
+/// Rounds to nearest even and saturates to +-448; the first is in the lower
+/// byte.
 __device__ __forceinline__ unsigned e4m3Pair(float low, float high) {
 #if __CUDA_ARCH__ >= 890
   unsigned short pair;
@@ -96,7 +97,8 @@ __device__ __forceinline__ unsigned e4m3Pair(float low, float high) {
 #endif
 }
 
-/// 2^x, and 1 / x: 2 and 1 ulp; subnormal numbers count as 0.
+/// Return 2^x and 1 / x, with errors of 2 and 1 ulp. Subnormal values are
+/// flushed to 0.
 __device__ __forceinline__ float exp2Approximate(float x) {
   float power;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));

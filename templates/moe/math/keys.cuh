@@ -1,12 +1,12 @@
-//===- keys.cuh - numbers that are compared as integers ---------*- C++ -*-===//
+//===- keys.cuh - keys that compare as integers -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Selection compares unsigned keys of the order of logits, or of scores
-// with a bias, NaN as -inf and -0 as +0.
+// Selection compares unsigned keys whose order is that of logits, or of scores
+// with a bias. NaN is ordered as -inf, and -0 as +0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +14,7 @@
 
 namespace moe::routing {
 
-/// An order-preserving key, never 0.
+/// Returns an order-preserving key, which is never 0.
 __device__ __forceinline__ unsigned keyOfLogit(float logit) {
   if (!(logit == logit))
     logit = __uint_as_float(0xff800000u);
@@ -22,13 +22,13 @@ __device__ __forceinline__ unsigned keyOfLogit(float logit) {
   return bits ^ (bits >> 31 ? 0xffffffffu : 0x80000000u);
 }
 
-/// The logit of a key; -inf for a NaN.
+/// Returns the logit of a key; -inf for the key of a NaN.
 __device__ __forceinline__ float logitOfKey(unsigned key) {
   return __uint_as_float(key ^ (key >> 31 ? 0x80000000u : 0xffffffffu));
 }
 
-/// The same of 16 bits, of which `infinity` is the positive infinity; below
-/// 65536.
+/// Returns the key of a 16-bit float, less than 65536. `infinity`: bits of the
+/// type's positive infinity.
 __device__ __forceinline__ unsigned keyOfHalf(unsigned bits,
                                               unsigned infinity) {
   if ((bits & 0x7fffu) > infinity)

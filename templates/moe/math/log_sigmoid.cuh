@@ -1,4 +1,4 @@
-//===- log_sigmoid.cuh - scores of weights and of keys ----------*- C++ -*-===//
+//===- log_sigmoid.cuh - log-sigmoid scores ---------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The logarithm of the sigmoid. A softmax over it divides sigmoids by their
-// sum, also where they are too small for f32. Only kernels of layers with this
+// sum, also if they are too small for f32. Only kernels of layers with this
 // score include this file.
 //
 //===----------------------------------------------------------------------===//
@@ -17,13 +17,13 @@
 
 namespace moe::routing {
 
-/// log(1 / (1 + exp(-x))); NaN stays.
+/// Returns log(1 / (1 + exp(-x))). NaN stays NaN.
 __device__ __forceinline__ float logSigmoid(float logit) {
   return (logit < 0.0f ? logit : 0.0f) - log1pf(expf(-fabsf(logit)));
 }
 
-/// The score is a number with two readings. Weights are made of the logarithm;
-/// a bias is added to the sigmoid itself.
+/// A score whose value is used in two ways. Weights are computed from the
+/// logarithm; a bias is added to the sigmoid itself.
 struct LogSigmoid {
   static constexpr bool kNeedsSum = false;
 

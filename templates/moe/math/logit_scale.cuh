@@ -1,4 +1,4 @@
-//===- logit_scale.cuh - the score of a logit with a factor -----*- C++ -*-===//
+//===- logit_scale.cuh - score of a logit with a factor ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -15,8 +15,8 @@
 
 namespace moe::routing {
 
-/// A score of one logit that Constants::kLogitScale, which is positive,
-/// multiplies first.
+/// The score of a logit that is first multiplied by Constants::kLogitScale,
+/// which is positive.
 template <class Score, class Constants> struct ScaledLogit {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kBounded = kIsBounded<Score>;

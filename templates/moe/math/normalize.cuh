@@ -1,14 +1,17 @@
-//===- normalize.cuh - weights from the selected scores ---------*- C++ -*-===//
+//===- normalize.cuh - weights from selected scores -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Normalization policies. term() is what a finite score counts; without kSums
-// it is the weight. With kSums weight() is the weight of a term beside the sum
-// of all terms of the token, and 0 if the sum is 0. kNeedsBest: term() needs
-// the largest selected score.
+// Normalization policies.
+//
+//   term()      returns the contribution of a finite score to the sum; without
+//               kSums, returns the weight
+//   weight()    with kSums: returns the weight from a term and the sum of the
+//               token's terms, or 0 if the sum is 0
+//   kNeedsBest  true if term() needs the largest selected score
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +21,7 @@
 
 namespace moe::routing {
 
-/// The score.
+/// The score itself is the weight.
 struct None {
   static constexpr bool kSums = false, kNeedsBest = false;
   static __device__ __forceinline__ float term(float score, float) {
@@ -37,7 +40,7 @@ struct SoftmaxSelected {
   }
 };
 
-/// The score over the sum of the selected scores.
+/// The score divided by the sum of the selected scores.
 struct Sum {
   static constexpr bool kSums = true, kNeedsBest = false;
   static __device__ __forceinline__ float term(float score, float) {
@@ -48,7 +51,7 @@ struct Sum {
   }
 };
 
-/// The score over the sum + 1e-20, if the sum of all scores is not 1.
+/// The score divided by (sum + 1e-20), if the sum of all scores is not 1.
 struct SumEpsilon : Sum {
   static __device__ __forceinline__ float weight(float term, float sum) {
     return term / (sum + 1e-20f);

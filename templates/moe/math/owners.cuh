@@ -1,12 +1,13 @@
-//===- owners.cuh - the ranks that compute a token --------------*- C++ -*-===//
+//===- owners.cuh - ranks that compute a token ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A rank owns a token if it has one of the token's experts. Where experts are
-// not spread (`experts` is 0), all ranks own each token that has an expert.
+// A rank owns a token if it has one of the token's experts. If experts are not
+// distributed over ranks (`experts` is 0), all ranks own each token that has an
+// expert.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,8 +15,8 @@
 
 namespace moe {
 
-/// The rank that has an expert: each has as many as any other, the first ones
-/// one more where there is a rest.
+/// Returns the rank that has an expert. Experts are distributed evenly; if
+/// there is a remainder, the first ranks have one expert more.
 constexpr int ownerOf(int expert, int experts, int ranks) {
   int each = experts / ranks, rest = experts % ranks;
   int ofLarger = rest * (each + 1);
@@ -49,7 +50,7 @@ template <int kRanks> struct RankSet {
     return word >> rank % 32 & 1u;
   }
   __device__ __forceinline__ int count() const { return countBelow(kRanks); }
-  /// The ranks of the set before `rank`.
+  /// Returns the number of ranks in the set that are less than `rank`.
   __device__ __forceinline__ int countBelow(int rank) const {
     const RankSet below = all(rank);
     int count = 0;
@@ -59,7 +60,7 @@ template <int kRanks> struct RankSet {
   }
 };
 
-/// Adds the owner of a token's expert; an id below 0 is none.
+/// Adds the owner of a token's expert. A negative id is no expert.
 template <int kRanks>
 __device__ __forceinline__ void addOwner(RankSet<kRanks> &owners, int id,
                                          int experts, int ranks) {
@@ -71,7 +72,7 @@ __device__ __forceinline__ void addOwner(RankSet<kRanks> &owners, int id,
     owners = RankSet<kRanks>::all(ranks);
 }
 
-/// Owners of a token at most.
+/// Returns the maximum number of owners of a token.
 constexpr int mostOwners(int experts, int ranks, int pairs) {
   return experts > 0 && pairs < ranks ? pairs : ranks;
 }

@@ -1,11 +1,11 @@
-//===- powlu.cuh - SiLU with a power that adapts itself ---------*- C++ -*-===//
+//===- powlu.cuh - SiLU with an adaptive power ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// FlashInfer's PowLU. Only kernels with this activation include this file.
+// PowLU of FlashInfer. Only kernels with this activation include this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,16 +15,16 @@
 
 namespace moe::activation {
 
-/// min(p(g), limit) u', where u' = u within +-limit, and p(g) is
-/// g^(alpha / (sqrt(g) + 1)) sigmoid(g) of g above 0, else silu(g).
+/// min(p(g), limit) u', with u' = u clamped to +-limit. p(g) is g^(alpha /
+/// (sqrt(g) + 1)) sigmoid(g) for g > 0, else silu(g).
 template <class Numbers> struct PowLu {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;
   static constexpr bool kOfExpert = Numbers::kOfExpert;
   [[no_unique_address]] Numbers numbers;
 
-  /// Free of branches, because dropped rows may hold any gate. A positive gate
-  /// gives a power and 0; any other gate gives 0 and itself.
+  /// Branch-free, because dropped rows may have any gate value. `base` is the
+  /// sum of the power, which is 0 unless gate > 0, and of min(gate, 0).
   __device__ __forceinline__ float apply(float gate, float up) const {
     float positive = fminf(fmaxf(gate, 0.0f), 3.402823466e38f);
     float power = numbers.alpha() / (sqrtf(positive) + 1.0f);
@@ -35,8 +35,8 @@ template <class Numbers> struct PowLu {
   }
 
 private:
-  /// Within 2^-22 for values from 0.5 to 2, within 2 ulp for others; -inf for 0
-  /// and for subnormal numbers.
+  /// Returns log2(x). The error is at most 2^-22 for x from 0.5 to 2, and 2 ulp
+  /// otherwise. The result is -inf for 0 and for subnormal values.
   static __device__ __forceinline__ float log2Approximate(float x) {
 #ifdef __CUDA_ARCH__
     float power;

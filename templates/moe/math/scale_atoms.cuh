@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tensor cores with block scales read these in atoms of 128 rows and 4 columns,
-// 512 scales of 8 bits; cuBLAS and CUTLASS take a matrix of scales so. Atoms
-// follow each other along columns, then rows, and the last ones are filled up.
-// In an atom there are 32 runs of 16 scales. Run r has rows r, r + 32, r + 64
-// and r + 96, each with its 4 columns.
+// Tensor cores with block scales read the scales in atoms of 128 rows and 4
+// columns, which are 512 scales of 8 bits. cuBLAS and CUTLASS use the same
+// layout for a matrix of scales. Atoms are ordered by columns, then rows; the
+// last ones are padded. An atom has 32 runs of 16 scales. Run r has rows r, r +
+// 32, r + 64 and r + 96, each with its 4 columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,14 +20,14 @@ namespace moe {
 struct ScaleAtoms {
   static constexpr int kRows = 128, kColumns = 4, kRuns = 32;
 
-  /// Scales of a matrix as stored.
+  /// Returns the number of scales of a padded matrix.
   static __device__ __forceinline__ constexpr long long count(int rows,
                                                               int columns) {
     return (long long)((rows + kRows - 1) / kRows * kRows) *
            ((columns + kColumns - 1) / kColumns * kColumns);
   }
 
-  /// The place of a scale in a matrix of so many columns.
+  /// Returns the index of a scale in a matrix with `columns` columns.
   static __device__ __forceinline__ long long place(int row, int column,
                                                     int columns) {
     const int across = (columns + kColumns - 1) / kColumns;

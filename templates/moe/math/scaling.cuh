@@ -1,14 +1,14 @@
-//===- scaling.cuh - how a scale follows from values ------------*- C++ -*-===//
+//===- scaling.cuh - scales from values -------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of activations in e4m3, or of integers in 8 bits, from the largest
-// magnitude of the values that share one: a group of 128 of a row, a row
-// (token), or a tensor. IEEE divisions, so that every engine and every arch
-// quantizes to the same bits.
+// The scales of activations in e4m3 or int8. They are computed from the largest
+// magnitude of the values that share a scale: a group of 128 of a row, a row
+// (token), or a tensor. Divisions are IEEE divisions, so that every engine and
+// every arch quantizes to the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,13 +21,13 @@ namespace moe::quant {
 /// The largest value of e4m3.
 inline constexpr float kLargestE4m3 = 448.0f;
 
-/// Divides values by one scale: the quotient that IEEE rounds to nearest even,
-/// by three instructions. Valid for scales from 2^-126 to 2^126 whose values
-/// are at most 2^9 times the scale; smaller quotients than 2^-60 may differ in
-/// their last bit. A product with the rounded reciprocal is corrected by its
-/// exact remainder (P. Markstein, Computation of elementary functions on the
-/// IBM RISC System/6000 processor, theorem 7). An infinite scale divides as
-/// IEEE says.
+/// A division of values by one scale with three instructions. The quotient is
+/// rounded to nearest even as by IEEE. Valid for scales from 2^-126 to 2^126
+/// and values of at most 2^9 times the scale. Quotients smaller than 2^-60 may
+/// differ in their last bit. The product with the rounded reciprocal is
+/// corrected by its exact remainder (P. Markstein, Computation of elementary
+/// functions on the IBM RISC System/6000 processor, theorem 7). An infinite
+/// scale divides as specified by IEEE.
 class Divisor {
 public:
   explicit __device__ __forceinline__ Divisor(float scale)
@@ -45,10 +45,10 @@ private:
   float scale, reciprocal;
 };
 
-/// Values stay as they are.
+/// Values are not changed.
 struct Unscaled {};
 
-/// Values are rounded to the type of the result alone.
+/// Values are only rounded to the type of the result.
 struct Rounded {};
 
 struct Group128 {
@@ -57,8 +57,8 @@ struct Group128 {
   }
 };
 
-/// Raised to a power of two (ue8m0): nothing saturates, and infinities stay
-/// what they are.
+/// The scale is rounded up to a power of two (ue8m0). Nothing saturates, and
+/// infinite scales stay infinite.
 struct PowerGroup128 {
   static __device__ __forceinline__ float scale(float largest) {
     float scale = Group128::scale(largest);
@@ -66,12 +66,12 @@ struct PowerGroup128 {
   }
 };
 
-/// Whether 128 of a row share a scale that follows from them.
+/// True if 128 elements of a row share a scale that is computed from them.
 template <class Scaling> inline constexpr bool ofGroup = false;
 template <> inline constexpr bool ofGroup<Group128> = true;
 template <> inline constexpr bool ofGroup<PowerGroup128> = true;
 
-/// Whether a Scaling is one of emulated.cuh.
+/// True if a Scaling is one of moe/math/emulated.cuh.
 template <class Scaling>
 inline constexpr bool isEmulated = requires { Scaling::kEmulated; };
 
@@ -82,8 +82,8 @@ struct Token {
   }
 };
 
-/// Integers of at most +-127. They have no NaN: a NaN among the values is the
-/// scale of all of them.
+/// Integers from -127 to 127. They have no NaN: a NaN among the values makes
+/// their scale NaN.
 struct TokenOfBytes {
   static constexpr bool kPropagatesNan = true;
   static __device__ __forceinline__ float scale(float largest) {
@@ -91,7 +91,7 @@ struct TokenOfBytes {
   }
 };
 
-/// Whether a row shares a scale that follows from it.
+/// True if the elements of a row share a scale that is computed from them.
 template <class Scaling> inline constexpr bool ofToken = false;
 template <> inline constexpr bool ofToken<Token> = true;
 template <> inline constexpr bool ofToken<TokenOfBytes> = true;
@@ -107,14 +107,14 @@ struct DynamicTensor {
 
 struct DynamicTensorOfBytes : TokenOfBytes {};
 
-/// Returns true if a NaN is the largest of magnitudes. Otherwise it is no
-/// magnitude, since the codes of the values have a NaN of their own.
+/// True if NaN counts as the largest magnitude. Otherwise NaN is ignored, since
+/// the codes (quantized values) can represent NaN themselves.
 template <class Scaling> inline constexpr bool propagatesNan = false;
 template <class Scaling>
   requires Scaling::kPropagatesNan
 inline constexpr bool propagatesNan<Scaling> = true;
 
-/// Returns the larger of two magnitudes. Compared as integers, a NaN is the
+/// Returns the larger of two magnitudes. Compared as integers, NaN is the
 /// largest.
 template <class Scaling>
 __device__ __forceinline__ float largerOf(float left, float right) {
@@ -126,7 +126,7 @@ __device__ __forceinline__ float largerOf(float left, float right) {
   }
 }
 
-/// Whether all values share a scale that follows from them.
+/// True if all values share a scale that is computed from them.
 template <class Scaling> inline constexpr bool ofValues = false;
 template <> inline constexpr bool ofValues<DynamicTensor> = true;
 template <> inline constexpr bool ofValues<DynamicTensorOfBytes> = true;

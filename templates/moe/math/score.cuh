@@ -1,17 +1,21 @@
-//===- score.cuh - what an expert's logit is worth --------------*- C++ -*-===//
+//===- score.cuh - scores of experts ----------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Score policies, f32. All grow with the logit, so selection compares logits
-// unless a bias is added to the scores. A score that is not finite is handed
-// on; the normalization gives it weight 0.
+// Score policies, in f32. All increase with the logit, so selection compares
+// logits unless a bias is added to the scores. A score that is not finite is
+// passed on; normalization gives it the weight 0.
 //
-// kDrawn: the logits are not read, a number is drawn in place of each.
-// kByRound: the score of the k-th selected depends on what is left by then.
-// kBounded: the score of -inf is finite and not 0, and so differs from NaN's.
+// Optional members:
+//
+//   kDrawn    logits are not read; a pseudo-random number replaces each of them
+//   kByRound  the score of the k-th selected expert depends on the experts that
+//             are left by then
+//   kBounded  the score of -inf is finite and not 0, and thus differs from
+//             that of NaN
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +29,7 @@ __device__ __forceinline__ bool isFinite(float value) {
   return fabsf(value) <= 3.402823466e38f;
 }
 
-/// exp(x - max) / sum of exp, maximum and sum over the finite logits only.
+/// exp(x - max) / sum of exp. Maximum and sum are over the finite logits.
 struct Softmax {
   static constexpr bool kNeedsSum = true;
   static __device__ __forceinline__ float score(float logit, float maximum,
@@ -43,7 +47,8 @@ struct Identity {
   }
 };
 
-/// 1 / (1 + exp(-x)), of small ones as exact as of large ones.
+/// 1 / (1 + exp(-x)), with the same relative accuracy for small and large
+/// results.
 struct Sigmoid {
   static constexpr bool kNeedsSum = false;
   static __device__ __forceinline__ float score(float logit, float, float) {
@@ -52,9 +57,10 @@ struct Sigmoid {
   }
 
 private:
-  /// value / by for values up to 1 and divisors from 1 to 2, where none of the
-  /// cases occur for which the operator branches: rounded as by it but for
-  /// values under 2^-100, which are 1 ulp off at most.
+  /// Returns value / by for value <= 1 and by from 1 to 2. In this range, none
+  /// of the cases occur for which the division operator branches. The result is
+  /// rounded as by the operator, except that results below 2^-100 are off by at
+  /// most 1 ulp.
   static __device__ __forceinline__ float divide(float value, float by) {
     float inverse = ptx::reciprocalApproximate(by);
     inverse = fmaf(fmaf(-by, inverse, 1.0f), inverse, inverse);
@@ -64,7 +70,7 @@ private:
   }
 };
 
-/// sqrt(softplus(x)), softplus(x) = log(1 + exp(x)), and x for x > 20.
+/// sqrt(softplus(x)), softplus(x) = log(1 + exp(x)), or x if x > 20.
 struct SqrtSoftplus {
   static constexpr bool kNeedsSum = false;
   static __device__ __forceinline__ float score(float logit, float, float) {
@@ -72,8 +78,8 @@ struct SqrtSoftplus {
   }
 };
 
-/// Each round takes the softmax over the experts that are left and whose logits
-/// s lie near the best one's, m: (m - s) / max(|s|, m) <= 0.02.
+/// Each round computes the softmax over the experts that are left and whose
+/// logits s are near the largest one, m: (m - s) / max(|s|, m) <= 0.02.
 struct SparseMixer {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kByRound = true;
@@ -82,13 +88,15 @@ struct SparseMixer {
   }
   static __device__ __forceinline__ bool isNear(float logit, float best) {
     float apart = best - logit, most = fmaxf(fabsf(logit), best);
-    // As the rounded quotient decides, without the division: it is larger than
-    // 0.02f if it is more than half a place above.
+    // Decides as the rounded quotient would, without a division. The rounded
+    // quotient exceeds 0.02f only if the exact one does by more than half an
+    // ulp.
     return !(fmaf(-0.02f, most, apart) > 0x1p-30f * most);
   }
 };
 
-/// A number between 0 and 1 for each token and expert, whatever the logits.
+/// A pseudo-random number between 0 and 1 for each token and expert,
+/// independent of the logits.
 struct Drawn {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kDrawn = true;
@@ -104,21 +112,23 @@ struct Drawn {
   }
 };
 
-/// Such a number that an expert is the best with a probability in proportion to
-/// its weight, and so on among those that are left: in the middle of its share
-/// of [0, 1] nearly the density of the sigmoid of a normal number, by steps
-/// that lose no digits.
+/// Pseudo-random scores with unequal weights of experts. An expert has the
+/// largest score with a probability proportional to its weight, and so on among
+/// the remaining experts. The weight is nearly the density of the sigmoid of a
+/// normal variable, in the middle of the expert's part of [0, 1]. The
+/// computation loses no digits.
 struct DrawnNormal : Drawn {
   static __device__ __forceinline__ float draw(int token, int expert,
                                                int experts) {
-    // 4 at (1 - at), at the middle of the share: whole numbers up to here.
+    // 4 p (1 - p) in the middle p of the expert's part. The operations before
+    // this division are exact integers.
     float hill = float((2 * expert + 1) * (2 * (experts - expert) - 1)) /
                  float(experts * experts);
     return hill * sqrtf(hill) / -logf(Drawn::draw(token, expert, experts));
   }
 };
 
-/// The weight of a shared expert with a gate.
+/// Returns the weight of a shared expert that has a gate.
 __device__ __forceinline__ float weightOfGate(float gate) {
   return 1.0f / (1.0f + expf(-gate));
 }

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Exact, by integer arithmetic and one multiply. The formats without
-// infinities and NaNs (f6E3M2FN, f6E2M3FN, f4E2M1FN), and powers of two
-// (f8E8M0FNU). And what an f32 is rounded to by a format of few bits, as f32.
+// Exact conversions with integer arithmetic and one multiplication, for formats
+// without infinities and NaNs (f6E3M2FN, f6E2M3FN, f4E2M1FN) and for powers of
+// two (f8E8M0FNU). Also the rounding of an f32 to a format of few bits, as f32.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,9 +15,11 @@
 
 namespace moe::detail {
 
-/// A sign above kExponentBits above kMantissaBits. In the place of those of an
-/// f32 they make a number that is too small by the difference of the biases,
-/// also where it is subnormal. Bits above the sign are ignored.
+/// Returns the value of a code, which consists of a sign, kExponentBits and
+/// kMantissaBits, from the highest bit down. At the bit positions of an f32,
+/// exponent and mantissa are a value that is too small by the difference of the
+/// biases. This also holds for subnormal values. Bits above the sign are
+/// ignored.
 template <int kExponentBits, int kMantissaBits>
 __device__ __forceinline__ float smallFloat(unsigned code) {
   constexpr int kBits = kExponentBits + kMantissaBits;
@@ -28,26 +30,26 @@ __device__ __forceinline__ float smallFloat(unsigned code) {
   return __uint_as_float(sign << 31 | size << (23 - kMantissaBits)) * scale;
 }
 
-/// 2^(code - 127); 255 is NaN, and 2^-127 a subnormal number.
+/// Returns 2^(code - 127). 255 is NaN, and 2^-127 a subnormal value.
 __device__ __forceinline__ float powerOfTwo(unsigned code) {
   return __uint_as_float(code == 0     ? 0x00400000u
                          : code == 255 ? 0x7fc00000u
                                        : code << 23);
 }
 
-/// The least power of two that is no smaller than a normal number above 0, of
-/// those that f8E8M0FNU has.
+/// Returns the smallest power of two of f8E8M0FNU that is not less than
+/// `value`, which is normal and positive.
 __device__ __forceinline__ float raisedToPower(float value) {
   unsigned bits = (__float_as_uint(value) + 0x7fffffu) & 0x7f800000u;
   return __uint_as_float(bits < 0x7f000000u ? bits : 0x7f000000u);
 }
 
-/// The nearest number of a format, ties to even, saturated to +-largest; a NaN
-/// stays one.
+/// Returns the nearest value of a format, ties to even, saturated to +-largest.
+/// A NaN stays NaN.
 template <int kExponentBits, int kMantissaBits>
 __device__ __forceinline__ float nearestSmallFloat(float value, float largest) {
-  // The exponent of the smallest normal number; that of subnormal ones is the
-  // same.
+  // The exponent of the smallest normal value. Subnormal values have the same
+  // one.
   constexpr unsigned kLeast = 127 + 2 - (1u << (kExponentBits - 1));
   unsigned bits = __float_as_uint(value);
   unsigned size = bits & 0x7fffffffu;
@@ -57,7 +59,7 @@ __device__ __forceinline__ float nearestSmallFloat(float value, float largest) {
   magnitude = magnitude < largest ? magnitude : largest;
   unsigned exponent = __float_as_uint(magnitude) >> 23;
   exponent = exponent > kLeast ? exponent : kLeast;
-  // In a sum with it the last bit is the format's last one.
+  // The last bit of a sum with this value is the last bit of the format.
   float shift = __uint_as_float((exponent + 23 - kMantissaBits) << 23);
   magnitude = (magnitude + shift) - shift;
   return __uint_as_float(__float_as_uint(magnitude) | (bits & 0x80000000u));

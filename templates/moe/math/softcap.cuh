@@ -1,4 +1,4 @@
-//===- softcap.cuh - the score of a capped logit ----------------*- C++ -*-===//
+//===- softcap.cuh - score of a capped logit --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -16,13 +16,13 @@
 
 namespace moe::routing {
 
-/// cap tanh(logit / cap), which grows with the logit and stays within +-cap;
-/// NaN stays.
+/// Returns cap * tanh(logit / cap), which increases with the logit and is
+/// within +-cap. NaN stays NaN.
 __device__ __forceinline__ float softcapped(float logit, float cap) {
   return cap * tanhf(logit / cap);
 }
 
-/// A score of one logit that is capped first, by Constants::kSoftcap.
+/// The score of a logit that is first capped by Constants::kSoftcap.
 template <class Score, class Constants> struct Softcapped {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kBounded = true;

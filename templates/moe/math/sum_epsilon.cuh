@@ -1,11 +1,12 @@
-//===- sum_epsilon.cuh - weights over a sum and a number --------*- C++ -*-===//
+//===- sum_epsilon.cuh - weights over sum plus epsilon ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels include this file only for layers whose number is not SumEpsilon's.
+// Kernels include this file only for layers whose epsilon is not that of
+// SumEpsilon.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,7 +21,7 @@ __device__ __forceinline__ float overSumWith(float term, float sum,
   return term / (sum + epsilon);
 }
 
-/// The score over the sum + Constants::kEpsilon.
+/// The score divided by (sum + Constants::kEpsilon).
 template <class Constants> struct SumWith : Sum {
   static __device__ __forceinline__ float weight(float term, float sum) {
     return overSumWith(term, sum, Constants::kEpsilon);

@@ -1,12 +1,12 @@
-//===- types.cuh - storage types and their conversions ----------*- C++ -*-===//
+//===- types.cuh - element types and conversions ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Elements of 16 and 8 bits as plain storage, and the conversions to and from
-// f32 (round to nearest even).
+// Element types of 16 and 8 bits as plain storage, and the conversions to and
+// from f32 (round to nearest even).
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,22 +16,22 @@
 
 namespace moe {
 
-/// bfloat16 storage: the upper half of an f32.
+/// bfloat16: the upper half of an f32.
 struct bf16 {
   unsigned short bits;
 };
 
-/// IEEE binary16 storage.
+/// IEEE binary16.
 struct f16 {
   unsigned short bits;
 };
 
-/// 8-bit float storage, 1 sign, 4 exponent, 3 mantissa bits (f8E4M3FN).
+/// 8-bit float: 1 sign, 4 exponent and 3 mantissa bits (f8E4M3FN).
 struct e4m3 {
   unsigned char bits;
 };
 
-/// An integer, two's complement.
+/// 8-bit integer, two's complement.
 struct i8 {
   signed char bits;
 };
@@ -51,8 +51,8 @@ __device__ __forceinline__ float toFloat(e4m3 value) {
       (unsigned short)(ptx::halvesFromE4m3(value.bits) & 0xffffu));
 }
 
-/// Rounds to nearest even; a NaN stays a NaN, an overflow becomes infinite (of
-/// e4m3, which has no infinity, the largest value).
+/// Rounds to nearest even. A NaN stays NaN. An overflow becomes infinite, or
+/// the largest value for e4m3, which has no infinity.
 template <class T> __device__ __forceinline__ T fromFloat(float value);
 template <> __device__ __forceinline__ float fromFloat<float>(float value) {
   return value;
@@ -68,7 +68,7 @@ template <> __device__ __forceinline__ e4m3 fromFloat<e4m3>(float value) {
   return {(unsigned char)ptx::e4m3Pair(value, 0.0f)};
 }
 
-/// An integer, saturated to +-127; a NaN becomes 0.
+/// Rounds to an integer and saturates to +-127. A NaN becomes 0.
 template <> __device__ __forceinline__ i8 fromFloat<i8>(float value) {
   return {(signed char)max(-127, min(127, __float2int_rn(value)))};
 }

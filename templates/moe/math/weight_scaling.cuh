@@ -1,14 +1,14 @@
-//===- weight_scaling.cuh - scales and codes of float weights ---*- C++ -*-===//
+//===- weight_scaling.cuh - quantization of float weights -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Weights that are stored as floats and quantized when a layer is made. A scale
-// is rounded to its type first; then every number is divided by what the scale
-// has become. All in f32 with IEEE divisions, so that every arch and the host
-// make the same codes.
+// Quantization of weights that are stored as floats, when a layer is created. A
+// scale is rounded to its type first; every value is then divided by the
+// rounded scale. All arithmetic is f32 with IEEE divisions, so that every arch
+// and the host compute the same codes (quantized values).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@
 
 namespace moe::quant {
 
-/// The least and the greatest of the numbers that share a scale, and of 0.
+/// The minimum and maximum of the values that share a scale, and of 0.
 struct Range {
   float least = 0.0f, most = 0.0f;
   __device__ __forceinline__ void take(float value) {
@@ -34,22 +34,24 @@ struct Range {
 /// The weights that share a scale.
 enum class Shares { Tensor, Channel, Group };
 
-/// The bias of a float type's exponents.
+/// The exponent bias of a float type.
 template <class T> inline constexpr int kExponentBias = 0;
 template <> inline constexpr int kExponentBias<e5m2> = 15;
 template <> inline constexpr int kExponentBias<e3m2> = 3;
 template <> inline constexpr int kExponentBias<e2m3> = 1;
 template <> inline constexpr int kExponentBias<e2m1> = 1;
 
-/// The code of the nearest number; of 4-bit integers -7 to 7 before 8 is added.
+/// Returns the code of the nearest value. Values of 4-bit integers are -7 to 7,
+/// before 8 is added.
 template <class T> __device__ __forceinline__ unsigned codeOf(float number) {
   if constexpr (kSame<T, i4>) {
     return unsigned(max(-7, min(7, __float2int_rn(number))) + 8);
   } else if constexpr (kSame<T, i8> || kSame<T, e4m3>) {
     return (unsigned char)fromFloat<T>(number).bits;
   } else {
-    // In the place of an f32's, the bits of a number that is smaller by the
-    // difference of the biases; exact, for subnormal ones too.
+    // At the bit positions of an f32, the code's bits are a value that is
+    // smaller by the difference of the biases. The multiplication is exact,
+    // also for subnormal codes.
     unsigned bits = __float_as_uint(nearest<T>(number));
     float size = __uint_as_float(bits & 0x7fffffffu) *
                  __uint_as_float(unsigned(kExponentBias<T>) << 23);
@@ -58,9 +60,11 @@ template <class T> __device__ __forceinline__ unsigned codeOf(float number) {
   }
 }
 
-/// Code, Scale: types of codes and scales. Rule: Even, Ceil or Floor, of scales
-/// that are powers of two. kZeroPoints: of 4-bit integers, which are 0 to 15
-/// then.
+/// The quantization of weights.
+///
+///   Code, Scale  types of codes and scales
+///   Rule         Even, Ceil or Floor, for scales that are powers of two
+///   kZeroPoints  true for 4-bit integers with zero points, which are 0 to 15
 template <class Code, class Scale, class Rule, Shares kShares, bool kZeroPoints>
 struct WeightScaling {
   static constexpr bool kInteger = kSame<Code, i8> || kSame<Code, i4>;
@@ -75,15 +79,15 @@ struct WeightScaling {
       return Format<Code>::kLargest;
   }
 
-  /// The scale of the scales of a matrix, whose largest is then that type's
-  /// largest number.
+  /// Returns the second scale of a matrix. With it, the largest scale becomes
+  /// the largest value of the scales' type.
   static __device__ __forceinline__ float second(float largest) {
     return largest == 0.0f
                ? 1.0f
                : __fdiv_rn(largest, Format<e4m3>::kLargest * largestCode());
   }
 
-  /// outer: the second scale, of two levels.
+  /// Returns the scale of a range. `outer`: the second scale, if kTwoLevels.
   static __device__ __forceinline__ Scale scale(Range range, float outer) {
     constexpr float kMost = largestCode();
     float largest = range.largest();
@@ -107,7 +111,7 @@ struct WeightScaling {
     }
   }
 
-  /// The divisor of numbers.
+  /// Returns the divisor of values.
   static __device__ __forceinline__ float factor(Scale scale, float outer) {
     float made = toFloat(scale);
     if constexpr (kTwoLevels)
@@ -115,7 +119,7 @@ struct WeightScaling {
     return made;
   }
 
-  /// The divisor for a power of two that is kept as f32.
+  /// Returns the divisor for a power of two that is stored as f32.
   static __device__ __forceinline__ float factor(float scale, float)
     requires kSame<Scale, ue8m0>
   {
@@ -128,12 +132,13 @@ struct WeightScaling {
     return max(0, min(15, __float2int_rn(__fdiv_rn(-range.least, factor))));
   }
 
-  /// A number so small that its scale became 0 is 0.
+  /// Returns the code of a value. If the scale was rounded to 0, the value
+  /// counts as 0.
   static __device__ __forceinline__ unsigned code(float number, float factor,
                                                   int zeroPoint) {
     float divided = factor == 0.0f ? 0.0f : __fdiv_rn(number, factor);
-    // All of a tensor is multiplied by the inverse, as activations are, where
-    // there is one.
+    // If a tensor shares one scale, values are multiplied by its reciprocal, as
+    // activations are, if the reciprocal is finite.
     if constexpr (kShares == Shares::Tensor && !kInteger &&
                   !kSame<Scale, ue8m0> && !kTwoLevels) {
       float inverse = __fdiv_rn(1.0f, factor);
@@ -141,7 +146,7 @@ struct WeightScaling {
         divided = __fmul_rn(number, inverse);
     }
     if constexpr (kZeroPoints) {
-      // In between, so that the sum is no larger than an int.
+      // Clamped so that the sum does not overflow an int.
       int steps = max(-16, min(16, __float2int_rn(divided)));
       return unsigned(max(0, min(15, steps + zeroPoint)));
     } else {

@@ -1,17 +1,20 @@
-//===- contract.cuh - what the parts of a matmul ask of others --*- C++ -*-===//
+//===- contract.cuh - interface between the parts of a matmul ---*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A matmul is a machine of parts. Roles say which warps do what, feeds bring
-// the operands of a stage to shared memory, a loop goes over the stages, an
-// atom issues the instructions, an accumulator holds their sums, and an
-// epilogue stores them. An engine is an atom and the accumulator of its sums.
-// A kernel checks here, before anything else, that the engine of its Config has
-// every member that the other parts use. The first error of a compiler names
-// the one that is missing.
+// A matmul kernel is composed of six parts. Roles assign work to warps. Feeds
+// copy the operands of a pipeline stage to shared memory. A loop iterates over
+// the pipeline stages. An atom issues the MMA instructions. An accumulator
+// holds their results, and an epilogue stores them. An engine is an atom
+// together with its accumulator.
+//
+// Before it does anything else, a kernel checks here that the engine of its
+// Config has every member that the other parts use. The first compiler error
+// then names the missing member. Each check passes the member's purpose as its
+// last argument.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,17 +26,17 @@
 namespace moe {
 
 namespace detail {
-/// Stands for a function of the index of a sum that gives its scale.
+/// A placeholder for a callable that maps an accumulator index to its scale.
 struct AnyScale {
   __device__ float operator()(int) const { return 1.0f; }
 };
-/// Stands for a function that gives the row of lhs of a row of a tile.
+/// A placeholder for a callable that maps a row of the tile to a row of lhs.
 struct AnyRow {
   __device__ int operator()(int) const { return 0; }
 };
 } // namespace detail
 
-/// The members of every engine.
+/// Checks the members that every engine has.
 template <class Mma> constexpr bool checkEngine() {
   MOE_REQUIRE_TYPE(Mma, Input, "element type of both operands");
   MOE_REQUIRE_VALUE(Mma, kStepK, "elements of k of one instruction");
@@ -41,8 +44,23 @@ template <class Mma> constexpr bool checkEngine() {
   return true;
 }
 
-/// The sums of a warpgroup for a tile: a Fragment that can be begun, exchanged
-/// and scaled. kPromoted: the engine's.
+/// Checks the accumulators of one warpgroup for a tile. They are a Fragment
+/// (moe/core/concepts.cuh) that can also be cleared, set and scaled. `Sums` is
+/// the class that holds them. `kPromoted`: the engine adds partial accumulators
+/// to f32 totals along k, and value(i) returns a total.
+///
+/// The accumulators of a thread are ordered by atom of 64 rows, then by piece:
+/// value i belongs to atom i / kAtomSize. A piece is what one MMA instruction
+/// computes: kPieceColumns columns of an atom, with kPieceSize accumulators a
+/// thread.
+///
+///   begin(thread, warpgroup)  clears the accumulators, and calls place()
+///   place(thread, warpgroup)  stores the position of the accumulators
+///   finish()                  is called after the last wait, before value()
+///   add<kCount>(piece, first, scale)
+///                             adds kCount accumulators of a piece, from index
+///                             `first`, times scale(0), scale(1), ... to the
+///                             totals
 template <class Sums, bool kPromoted>
 constexpr bool checkWarpgroupAccumulator() {
   static_assert(checkFragment<Sums>());
@@ -65,8 +83,25 @@ constexpr bool checkWarpgroupAccumulator() {
   return true;
 }
 
-/// An engine whose warpgroups multiply out of shared memory, for
-/// roles/produce_consume.cuh. kTokens: of a tile.
+/// Checks an engine whose warpgroups multiply operands from shared memory. Such
+/// an engine runs in the roles of moe/matmul/roles/produce_consume.cuh.
+/// `kTokens`: tokens of a tile. Each warpgroup has one Worker. Its type is
+/// Worker<kTokens>, or one with fewer tokens if the tile has few rows
+/// (withTokens of moe/matmul/roles/ring.cuh). A new Worker is uninitialized
+/// until begin(). The engine has one of these interfaces; each member issues
+/// MMAs and does not wait for them:
+///
+///   multiplyAll(rows, columns)             accumulators in registers
+///   multiplyPiece(piece, rows, columns)    accumulators in registers, promoted
+///   multiply(atom, step, weights, tokens)  weights in registers (takesSlabs)
+///   issue(sums, rows, columns, tokens, isFirst)
+///                                          accumulators in tensor memory
+///   issue(..., scales, columnsOfScales)    like issue(), with block scales
+///
+/// `rows` and `columns` are shared-memory addresses of the operands in a
+/// pipeline stage: of the warpgroup's first row, and of the first column.
+/// Accumulators in tensor memory are then read with read(address, tokens), or
+/// with readPiece(address, piece, tokens) if kPromoted.
 template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   MOE_REQUIRE_VALUE(Mma, kTokensAreColumns,
                     "whether the rows of an instruction are weight rows");
@@ -108,8 +143,9 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   return true;
 }
 
-/// The sums of a thread whose tokens are rows, where they have scales: the
-/// thread's different rows and columns (feed/scales.cuh).
+/// Checks the accumulators of a thread whose rows are tokens and whose operands
+/// have scales. moe/matmul/feed/scales.cuh reads the thread's distinct rows and
+/// columns.
 template <class Sums> constexpr bool checkScaledFragment() {
   MOE_REQUIRE_VALUE(Sums, kWarpN, "weight rows of a warp");
   MOE_REQUIRE_VALUE(Sums, kRows, "different rows of a thread's sums");
@@ -122,8 +158,21 @@ template <class Sums> constexpr bool checkScaledFragment() {
   return true;
 }
 
-/// An engine whose warps form a grid, for roles/grid.cuh. kScaled: its sums
-/// have scales.
+/// Checks an engine whose warps form a grid over the tile, for
+/// moe/matmul/roles/grid.cuh. `kScaled`: the accumulators are multiplied by
+/// scales. Each thread has one Worker, which is constructed from threadIdx.x.
+///
+///   load(operands, lhs, rhs, step)  loads the operand registers of one step
+///                                   along k. `lhs`, `rhs`: shared-memory
+///                                   addresses of the tiles of the stage
+///   multiply(operands)              multiplies a step, adds to accumulators
+///   promote(scale)                  if kPromoted: adds accumulator i times
+///                                   scale(i) to a total, and clears it
+///
+/// An engine whose weights are slabs (takesSlabs) has these instead:
+///
+///   load(operands, tokens, step, part)   loads the tokens of one of kParts
+///   multiply(weights, operands, part)    `weights`: registers of each slab
 template <class Mma, class Schedule, bool kScaled>
 constexpr bool checkGridEngine() {
   static_assert(
@@ -162,7 +211,14 @@ constexpr bool checkGridEngine() {
   return true;
 }
 
-/// A feed brings the weights of a stage to roles/produce_consume.cuh.
+/// Checks a feed that copies the weights of a pipeline stage to shared memory,
+/// for moe/matmul/roles/produce_consume.cuh.
+///
+///   prefetch()  is called by one thread before the first copy, for tensor maps
+///   copy(to, firstN, k, expert, barrier)
+///               issues the copy of step k of the expert's weight rows from
+///               firstN on, to shared-memory address `to`; one thread calls it,
+///               and the copy completes on the mbarrier
 template <class Feed> constexpr bool checkWeightFeed() {
   MOE_REQUIRE_VALUE(Feed, kBytes, "bytes of a stage");
   MOE_REQUIRE_VALUE(Feed, kRowBytes, "bytes of a weight row of a stage");
@@ -172,8 +228,15 @@ template <class Feed> constexpr bool checkWeightFeed() {
   return true;
 }
 
-/// A feed brings the scales of blocks of both operands to a stage of
-/// loop/multistage.cuh.
+/// Checks a feed that copies the block scales of both operands to a pipeline
+/// stage, for moe/matmul/loop/multistage.cuh.
+///
+///   set(args, expert, firstN, rows, source)
+///                      computes the addresses of the scales of a tile, which
+///                      starts at weight row firstN; source(r) is the row of
+///                      lhs for row r of the tile
+///   copy(offset, tile) issues the copy of the scales of k tile `tile` to the
+///                      stage at byte offset `offset` in the ring
 template <class Feed, class Args> constexpr bool checkBlockScaleFeed() {
   MOE_REQUIRE_CALL(
       Feed, set(*static_cast<const Args *>(nullptr), 0, 0, 0, detail::AnyRow()),

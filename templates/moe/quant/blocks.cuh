@@ -1,13 +1,13 @@
-//===- blocks.cuh - operands with scales of blocks --------------*- C++ -*-===//
+//===- blocks.cuh - policy of block-scaled operands -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The quantization policy of operands that the tensor core multiplies with the
-// scales of their blocks along k (matmul/feed/block_scales.cuh): nothing is
-// left for the sums.
+// The quantization policy of operands whose block scales along k are applied by
+// the tensor core (moe/matmul/feed/block_scales.cuh). No scales are left to
+// apply to the accumulators.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,15 +1,15 @@
-//===- code_groups.cuh - codes multiplied as integers are -------*- C++ -*-===//
+//===- code_groups.cuh - codes that are multiplied directly -----*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policies of weights of 4 bits with activations of 8: a code (of
-// i4, less 8) is a number that they have, so that the engine of these
-// multiplies it. Sums of a group along k become f32 totals, scaled by the
-// group's scale of the weight row; the activations' scales multiply finished
-// ones.
+// Quantization policies of weights of 4 bits with activations of 8 bits. A code
+// (quantized value; of i4, minus 8) is representable in the activations'
+// element type, so the engine of that type multiplies it. Accumulators of a
+// group along k are scaled by the group's scale of the weight row and added to
+// f32 totals. The activations' scales multiply the final accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@
 
 namespace moe::quant {
 
-/// int4_w4aint8, int4_w4afp8, mxfp4_fp8 and other groups: a scale a token, or
-/// one of all activations.
+/// Policy of int4_w4aint8, int4_w4afp8, mxfp4_fp8 and other schemes with
+/// groups. Activations have one scale for each token, or one for all.
 template <int kGroup, LhsScale kLhs = LhsScale::Token> struct CodeGroups {
   static constexpr LhsScale kLhsScale = kLhs;
   static constexpr RhsScale kRhsScale = RhsScale::Groups;
@@ -28,7 +28,8 @@ template <int kGroup, LhsScale kLhs = LhsScale::Token> struct CodeGroups {
   static constexpr bool kDequantizes = true;
 };
 
-/// One group: a scale a weight row. kPromote: as of Int8Channel or Fp8Channel.
+/// Policy with one group: one scale for each weight row. `kPromote`: kPromoteK
+/// of Int8Channel or Fp8Channel.
 template <int kPromote> struct CodeChannel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;

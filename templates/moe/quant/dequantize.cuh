@@ -1,28 +1,35 @@
-//===- dequantize.cuh - codes of weights to an engine's operand -*- C++ -*-===//
+//===- dequantize.cuh - codes of weights to operands ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// value = (code - zero point) * scale, in f32, rounded once to the type that
-// the engine multiplies. Sums are multiplied by second scales. A thread
-// converts the chunks of 8 codes that it copied itself, so it waits for its own
-// copies alone; scales of the next stage are on their way while the one before
-// it is multiplied.
+// Dequantization of weights: value = (code - zero point) * scale, in f32,
+// rounded once to the element type of the engine. Second scales multiply the
+// accumulators. A thread converts the chunks of 8 codes (quantized values) that
+// it copied itself, so it waits only for its own copies. Scales of the next
+// stage are loaded while the current one is multiplied.
 //
-// With scales of sums (quant/code_groups.cuh) a code less 8 becomes an element
-// of 8 bits as it is, 16 codes at a time, and matmul/feed/scales.cuh has the
-// scales.
+// If scales multiply accumulators (moe/quant/code_groups.cuh), a code minus 8
+// becomes an element of 8 bits without scaling, 16 codes at a time, and
+// moe/matmul/feed/scales.cuh applies the scales.
 //
-// A Config whose Quant has kDequantizes holds, beside the others:
-//   Scale, type of rhs_scale; kScaleRows, kScaleColumns, weight rows and
-//   elements of k that share a scale (0: all of them; gate and up rows have
-//   scales of their own); kZeroPoint, whether there are zero points, one for
-//   each scale; kSecondScale, whether there is a scale of scales.
-// Args: rhs_scale [experts, rows of scales, groups along k]; then, if there are
-//   some, rhs_second_scale float [experts, 2 for gate and up as stored, else
-//   1], and rhs_zero_point, moe::i8 in the shape of rhs_scale.
+// A Config whose Quant has kDequantizes also has:
+//
+//   Scale          element type of rhs_scale
+//   kScaleRows     weight rows that share a scale, or 0 for all of them; gate
+//                  and up rows have separate scales
+//   kScaleColumns  elements along k that share a scale, or 0 for all of them
+//   kZeroPoint     true if each scale has a zero point
+//   kSecondScale   true if scales have a second scale
+//   kSecondPerRow  true if each weight row has one
+//
+// Args:
+//   rhs_scale         Scale [experts, rows of scales, groups along k]
+//   rhs_second_scale  float [experts, 2 for gate and up as stored, else 1], or
+//                     [experts, kN] if kSecondPerRow [if kSecondScale]
+//   rhs_zero_point    moe::i8, shape of rhs_scale [if kZeroPoint]
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,21 +42,21 @@
 
 namespace moe {
 
-/// Whether weights are codes that become the engine's type.
+/// True if weights are codes that are converted to the engine's element type.
 template <class Config>
 inline constexpr bool dequantizes =
     requires { requires Config::Quant::kDequantizes; };
 
-/// Whether their scales multiply sums, not the codes.
+/// True if the weights' scales multiply accumulators, not codes.
 template <class Config>
 inline constexpr bool scalesSums =
     Config::Quant::kRhsScale == quant::RhsScale::Groups ||
     Config::Quant::kRhsScale == quant::RhsScale::Channel;
 
-/// Codes that are copied and converted at a time; as many elements of the
-/// engine's type are 16 bytes.
+/// Number of codes that are copied and converted at a time. As elements of the
+/// engine's type they occupy 16 bytes.
 template <class Input> inline constexpr int kCodesOfChunk = kPerVector<Input>;
-/// Their bytes, and how far apart they lie in shared memory.
+/// Bytes of such a chunk of codes, and its stride in shared memory.
 template <class Weight, class Input>
 inline constexpr int kCodeBytes = kCodesOfChunk<Input> * kBits<Weight> / 8;
 template <class Weight, class Input>
@@ -79,7 +86,8 @@ template <class Config> constexpr bool checkDequantization() {
   return true;
 }
 
-/// kPasses: chunks of one thread, kRowsPerPass weight rows apart.
+/// The converter of one thread's codes. `kPasses`: chunks of the thread, which
+/// are kRowsPerPass weight rows apart.
 template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   using Weight = typename Config::Weight;
   using Input = typename Config::Input;
@@ -96,12 +104,13 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupColumns);
 
   const typename Config::Args &args;
-  int index[kPasses];      ///< of a row's first scale, in the expert's
+  int index[kPasses];      ///< each row's first scale, relative to the expert's
   long long expertsScales; ///< index of the expert's first scale
-  int firstK;              ///< of this thread's chunk in a k tile
+  int firstK;              ///< first column of this thread's chunk in a k tile
   float scale[kPasses], zero[kPasses];
 
-  /// firstRow: of pass 0, in the weight of the expert.
+  /// Computes the scale indices. `firstRow`: weight row of pass 0 in the
+  /// expert.
   __device__ __forceinline__ Dequantizer(const typename Config::Args &args,
                                          int expert, int firstRow, int chunk)
       : args(args),
@@ -109,13 +118,13 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
         firstK(chunk * kCodesOfChunk<Input>) {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
-      // Rows that do not exist take the scales of one that does.
+      // Rows that do not exist use the scales of one that does.
       int row = minimum(firstRow + i * kRowsPerPass, Config::kN - 1);
       GateUpRow place{false, row};
       if constexpr (kParts == 2)
         place = gateUpRow<Config::kInterleave>(row);
       int part = kParts == 2 && place.up != ScaleLayout<Config>::kUpFirst;
-      // One for each row stands where the row does.
+      // If each row has a scale, its index is that of the stored row.
       index[i] =
           kGroupRows == 1
               ? storedRow<Config>(row) * kGroups
@@ -123,7 +132,7 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
     }
   }
 
-  /// Begins to read what the chunks of a k tile are multiplied by.
+  /// Loads the scales and zero points for the chunks of a k tile.
   __device__ __forceinline__ void fetch(int tile) {
     if constexpr (scalesSums<Config>)
       return;
@@ -139,7 +148,8 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
     }
   }
 
-  /// Converts chunk i: `codes` and `to` are shared addresses.
+  /// Converts chunk i. `codes`, `to`: shared-memory addresses of source and
+  /// result.
   __device__ __forceinline__ void convert(int i, unsigned codes,
                                           unsigned to) const {
     unsigned words[2] = {};
@@ -164,8 +174,8 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   }
 };
 
-/// Multiplies the sums of a worker of weights that become numbers by their
-/// second scales. firstN: the worker's tile begins at this weight row.
+/// Multiplies the accumulators of a worker by the second scales of dequantized
+/// weights. `firstN`: first weight row of the worker's tile.
 template <class Config, class Worker>
 __device__ __forceinline__ void
 multiplyBySecond(Worker &worker, const typename Config::Args &args, int expert,
@@ -186,7 +196,7 @@ multiplyBySecond(Worker &worker, const typename Config::Args &args, int expert,
   }
 }
 
-/// The dequantizer of a Config that multiplies weights as they are.
+/// The dequantizer of a Config that multiplies weights without conversion.
 struct NoDequantizer {};
 
 } // namespace moe

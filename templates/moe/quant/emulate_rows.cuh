@@ -1,14 +1,15 @@
-//===- emulate_rows.cuh - rows as a quantization leaves them ----*- C++ -*-===//
+//===- emulate_rows.cuh - emulated quantization of rows ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A CTA's share of kernel quantize, or of quantization beside routing, for a
-// Scaling of emulated.cuh: data are 16-bit values without a scale, or codes
-// with one for each group. A thread has 8 neighbours of a row, and those that
-// share a scale are lanes of a warp.
+// A CTA's part of kernel quantize, or of quantization that runs beside routing,
+// for a Scaling of moe/math/emulated.cuh. The result is 16-bit values without
+// scales, or codes (quantized values) with a scale for each group. A thread has
+// 8 contiguous values of a row, and the threads that share a scale are lanes of
+// one warp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,9 @@ template <class Config> struct Emulate {
   static_assert(kEncoded || sizeof(Data) == 2,
                 "emulated values are of 16 bits");
 
-  /// 8 values of a row, once the warp has them; `exists`: or zeros.
+  /// Quantizes and stores 8 values of a row. Called by whole warps. `exists`:
+  /// false if the row or column is past the end; values are then zeros and are
+  /// not stored.
   static __device__ __forceinline__ void leave(const Args &args, bool exists,
                                                long long row, int column,
                                                float outer,
@@ -64,7 +67,8 @@ template <class Config> struct Emulate {
     leave(args, exists, row, column, outer, values);
   }
 
-  /// Threads of a row: as in Quantize. A row is read twice.
+  /// Quantizes rows with one `outer` a row. Rows are assigned to threads as in
+  /// Quantize. Each row is read twice.
   static __device__ __forceinline__ void byRow(const Args &args, int rows,
                                                int block) {
     constexpr int kRowThreads = Quantize<Config>::kRowThreads;
@@ -98,8 +102,8 @@ template <class Config> struct Emulate {
   }
 };
 
-/// Share `block` of `rows` rows. outer: of a Scaling from the maxima of kernel
-/// amax.
+/// Emulates part `block` of `rows` rows. `outer`: from the maxima of kernel
+/// amax, if the Scaling has kOfMaxima.
 template <class Config>
 __device__ __forceinline__ void emulateRows(const typename Config::Args &args,
                                             int rows, int block,
@@ -125,7 +129,8 @@ __device__ __forceinline__ void emulateRows(const typename Config::Args &args,
   }
 }
 
-/// Share `block` of `rows` rows. Scaling: all but those of all values' maxima.
+/// Quantizes or emulates part `block` of `rows` rows. `Scaling`: any except
+/// those that need the maximum of all values.
 template <class Config>
 __device__ __forceinline__ void
 quantizeOrEmulateRows(const typename Config::Args &args, int rows, int block) {

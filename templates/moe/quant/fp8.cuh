@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policies of the fp8 schemes. The tensor core keeps fewer bits of
-// its sums than f32 has, so all of them add partial sums to f32 registers after
-// every 128 of k; those with a scale for every 128 of k apply it there.
+// Quantization policies of the fp8 schemes. The tensor core accumulates with
+// fewer bits than f32, so partial accumulators are added to f32 totals after
+// every 128 of k. Schemes with a scale for every 128 of k apply it at that
+// point.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,29 +18,30 @@
 
 namespace moe::quant {
 
-/// fp8_tensor and fp8_tensor_dynamic.
+/// Policy of fp8_tensor and fp8_tensor_dynamic.
 struct Fp8Tensor {
   static constexpr LhsScale kLhsScale = LhsScale::Tensor;
   static constexpr RhsScale kRhsScale = RhsScale::Tensor;
   static constexpr int kPromoteK = 128;
 };
 
-/// fp8_channel_static and others: one scale of the activations, one a weight
-/// row.
+/// Policy of fp8_channel_static and others: one scale of all activations, and
+/// one of each weight row.
 struct Fp8TensorChannel {
   static constexpr LhsScale kLhsScale = LhsScale::Tensor;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;
   static constexpr int kPromoteK = 128;
 };
 
-/// fp8_channel: a scale a token and one a weight row.
+/// Policy of fp8_channel: one scale of each token and one of each weight row.
 struct Fp8Channel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;
   static constexpr int kPromoteK = 128;
 };
 
-/// fp8_block and fp8_block_ue8m0: 128 of a token, 128 x 128 of a weight.
+/// Policy of fp8_block and fp8_block_ue8m0: one scale for 128 elements of a
+/// token, and one for 128 x 128 elements of a weight.
 struct Fp8Block {
   static constexpr LhsScale kLhsScale = LhsScale::Group128;
   static constexpr RhsScale kRhsScale = RhsScale::Block128;

@@ -1,12 +1,13 @@
-//===- int8.cuh - operands that are integers of 8 bits ----------*- C++ -*-===//
+//===- int8.cuh - operands of 8-bit integers --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policies of the int8 schemes. Sums of integers are exact over
-// all of k, so nothing is promoted: scales multiply the finished ones.
+// Quantization policies of the int8 schemes. Integer accumulators are exact
+// over all of k, so they are not promoted. Scales multiply the final
+// accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,22 +17,22 @@
 
 namespace moe::quant {
 
-/// int8_tensor and int8_tensor_dynamic.
+/// Policy of int8_tensor and int8_tensor_dynamic.
 struct Int8Tensor {
   static constexpr LhsScale kLhsScale = LhsScale::Tensor;
   static constexpr RhsScale kRhsScale = RhsScale::Tensor;
   static constexpr int kPromoteK = 0;
 };
 
-/// int8_channel_static and others: one scale of the activations, one a weight
-/// row.
+/// Policy of int8_channel_static and others: one scale of all activations, and
+/// one of each weight row.
 struct Int8TensorChannel {
   static constexpr LhsScale kLhsScale = LhsScale::Tensor;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;
   static constexpr int kPromoteK = 0;
 };
 
-/// int8_channel: a scale a token and one a weight row.
+/// Policy of int8_channel: one scale of each token and one of each weight row.
 struct Int8Channel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;

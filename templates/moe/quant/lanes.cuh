@@ -1,12 +1,13 @@
-//===- lanes.cuh - a quantization by the lanes of a warp --------*- C++ -*-===//
+//===- lanes.cuh - quantization by lanes of a warp --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A thread has 8 neighbours of a row, and the threads whose values share a
-// scale are lanes of a warp. math/ has what each value becomes.
+// Quantization of values in registers. A thread has 8 contiguous values of a
+// row, and the threads whose values share a scale are lanes of one warp. The
+// element-wise arithmetic is in moe/math.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +18,8 @@
 
 namespace moe::quant {
 
-/// The largest magnitude of 8 values of each of kLanes neighbours in a warp, in
-/// all of them. lanes: of the warp, those that ask.
+/// Returns the largest magnitude among 8 values of each of kLanes adjacent
+/// lanes, in all of these lanes. `lanes`: mask of the lanes that call.
 template <int kLanes, class Scaling = void>
 __device__ __forceinline__ float largestOfLanes(const float (&values)[8],
                                                 unsigned lanes = 0xffffffffu) {
@@ -33,13 +34,14 @@ __device__ __forceinline__ float largestOfLanes(const float (&values)[8],
   return largest;
 }
 
-/// Lanes that share a scale, with 8 values each.
+/// Number of lanes that share a scale, with 8 values each.
 template <class Scaling>
 inline constexpr int kLanesOfScale =
     Scaling::kColumns == 0 ? 1 : Scaling::kColumns / 8;
 
-/// Changes 8 neighbours of a row to what becomes of them, by a whole warp, of
-/// which those that share a scale are lanes. Values that do not exist are 0.
+/// Replaces 8 contiguous values of a row by their dequantized codes. Called by
+/// a whole warp; the threads that share a scale are adjacent lanes. Values that
+/// do not exist are 0.
 template <class Scaling>
 __device__ __forceinline__ void emulate(float (&values)[8], float outer) {
   static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
@@ -54,14 +56,16 @@ __device__ __forceinline__ void emulate(float (&values)[8], float outer) {
 }
 
 namespace detail {
-/// The largest magnitude is a NaN if there is one.
+/// A scaling whose largest magnitude is NaN if any value is NaN.
 struct KeepsNan {
   static constexpr bool kPropagatesNan = true;
 };
 } // namespace detail
 
-/// Changes 8 neighbours of a row to the numbers of their codes, likewise.
-/// Returns their scale. Codes without a NaN have one as their scale instead.
+/// Replaces 8 contiguous values of a row by the values of their codes, which
+/// are not multiplied by the scale, and returns the scale. Called like emulate.
+/// If the codes' type has no NaN, a NaN among the values makes the scale NaN
+/// instead.
 template <class Scaling>
 __device__ __forceinline__ float encode(float (&values)[8], float outer) {
   static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
@@ -80,8 +84,9 @@ __device__ __forceinline__ float encode(float (&values)[8], float outer) {
   return scale;
 }
 
-/// Stores 8 codes of a row by their numbers, and by the first thread of a group
-/// its scale. Rows have kColumns elements; kGroup of them share a scale.
+/// Stores 8 codes of a row. The first thread of a group also stores the group's
+/// scale. `codes`: values of the codes. `kColumns`: elements of a row.
+/// `kGroup`: elements that share a scale.
 template <int kColumns, int kGroup, class Data, class Scale>
 __device__ __forceinline__ void
 storeCodes8(const float (&codes)[8], float scale, long long row, int column,
@@ -99,7 +104,7 @@ storeCodes8(const float (&codes)[8], float scale, long long row, int column,
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       word |= (unsigned long long)codeOf<Data>(codes[i]) << 6 * i;
-    // 6 bytes begin at an even address.
+    // The address of these 6 bytes is even.
     auto *halves = reinterpret_cast<unsigned short *>(
         data + (row * kColumns + column) * 6 / 8);
 #pragma unroll

@@ -1,12 +1,13 @@
-//===- none.cuh - operands that are stored as they are ----------*- C++ -*-===//
+//===- none.cuh - operands without quantization -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policy of f32, f16 and bf16 layers, and what a policy says:
-// which scales each operand has. How they are applied: scales.cuh.
+// The quantization policy of f32, f16 and bf16 layers, and the enumerations
+// that all policies use: a policy specifies the scales of both operands.
+// moe/matmul/feed/scales.cuh applies them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,7 @@
 
 namespace moe::quant {
 
-/// The values that share a scale of the lhs (activations).
+/// The granularity of the scales of lhs (activations).
 enum class LhsScale {
   None,
   Tensor,  ///< [1]
@@ -22,14 +23,14 @@ enum class LhsScale {
   Group128 ///< [lhs rows, ceildiv(k, 128)]
 };
 
-/// The values that share a scale of the rhs (weights). If gate and up rows are
-/// interleaved, scales are as stored: all gates, then all ups.
+/// The granularity of the scales of rhs (weights). If gate and up rows are
+/// interleaved, scales are in stored order: all gates, then all ups.
 enum class RhsScale {
   None,
   Tensor,  ///< [experts, 2 for gate and up, else 1]
   Channel, ///< [experts, n]
-  /// [experts, ceildiv(n, 128), ceildiv(k, 128)]; gate and up rows begin blocks
-  /// of their own: 2 * ceildiv(n / 2, 128)
+  /// [experts, ceildiv(n, 128), ceildiv(k, 128)]; blocks contain only gate rows
+  /// or only up rows, which makes 2 * ceildiv(n / 2, 128) rows of blocks
   Block128,
   /// [experts, n, ceildiv(k, kPromoteK)], of Config's type Scale
   Groups
@@ -38,8 +39,8 @@ enum class RhsScale {
 struct None {
   static constexpr LhsScale kLhsScale = LhsScale::None;
   static constexpr RhsScale kRhsScale = RhsScale::None;
-  /// Sums are added to f32 registers after so many elements of k; 0: the
-  /// instruction's own sums are as exact.
+  /// Elements along k after which accumulators are promoted to f32 totals; 0 if
+  /// the instruction accumulates accurately enough.
   static constexpr int kPromoteK = 0;
 };
 

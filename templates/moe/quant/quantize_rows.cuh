@@ -1,13 +1,13 @@
-//===- quantize_rows.cuh - rows to 8 bits with their scales -----*- C++ -*-===//
+//===- quantize_rows.cuh - quantization of rows to 8 bits -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// A CTA quantizes its share of a matrix in memory: in kernel quantize, and in
-// kernel route beside the CTAs that route. `block` counts such
-// CTAs from 0.
+// The CTA's part of quantizing a matrix in memory: in kernel quantize, and in
+// kernel route beside the CTAs that route. `block` is the index of the CTA
+// among those that quantize.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,10 +20,10 @@ namespace moe {
 
 namespace detail {
 
-/// Elements that a thread moves at a time.
+/// Number of elements that a thread loads or stores at a time.
 inline constexpr int kQuantizeWidth = 8;
 
-/// 8 elements as f32.
+/// Loads 8 elements and converts them to f32.
 template <class T>
 __device__ __forceinline__ void load8(const T *source, float (&values)[8]) {
   constexpr int kVectors = 8 / kPerVector<T>;
@@ -33,7 +33,7 @@ __device__ __forceinline__ void load8(const T *source, float (&values)[8]) {
               values + i * kPerVector<T>);
 }
 
-/// As elements of 8 bits.
+/// Rounds 8 values to elements of 8 bits and stores them.
 template <class T>
 __device__ __forceinline__ void store8(const float (&values)[8], T *to) {
   Vector8 vector;
@@ -43,7 +43,8 @@ __device__ __forceinline__ void store8(const float (&values)[8], T *to) {
   *reinterpret_cast<Vector8 *>(to) = vector;
 }
 
-/// Whether there is such a row: of batched rows an expert has its first slots.
+/// Returns true if the row exists. In batched layers, only the first slots of
+/// an expert have rows.
 template <class Args>
 __device__ __forceinline__ bool isRow(const Args &args, int row) {
   if constexpr (requires { args.expert_num_tokens; }) {
@@ -54,7 +55,8 @@ __device__ __forceinline__ bool isRow(const Args &args, int row) {
   }
 }
 
-/// The maximum over each kGroup threads of the CTA, in every one of them.
+/// Returns the maximum over each kGroup adjacent threads of the CTA, in all of
+/// these threads.
 template <int kThreads, int kGroup, class Scaling = void>
 __device__ __forceinline__ float groupMaximum(float value) {
   __shared__ float warps[kThreads / 32];
@@ -73,8 +75,8 @@ __device__ __forceinline__ float groupMaximum(float value) {
   return value;
 }
 
-/// Pairs of a token, of which each has a weight that multiplies the token's
-/// row; 1 without weights.
+/// Returns the number of pairs of a token, each of which has a weight that
+/// multiplies the token's row; 1 if there are no weights.
 template <class Config> constexpr int weighedPairs() {
   if constexpr (requires { Config::kPairs; })
     return Config::kPairs;
@@ -82,7 +84,7 @@ template <class Config> constexpr int weighedPairs() {
     return 1;
 }
 
-/// Multiplies elements of a row by its weight, if it has one.
+/// Multiplies elements of a row by the row's weight, if it has one.
 template <class Config, int kCount>
 __device__ __forceinline__ void weighRow(const typename Config::Args &args,
                                          long long row,
@@ -95,8 +97,8 @@ __device__ __forceinline__ void weighRow(const typename Config::Args &args,
   }
 }
 
-/// 8 elements of a row of what is quantized: of the input, or where Args has
-/// row_weights, of the products of a token's row and its pairs' weights.
+/// Loads 8 elements of a row to quantize: of the input or, if Args has
+/// row_weights, of the product of a token's row and the pair's weight.
 template <class Config>
 __device__ __forceinline__ void loadRow8(const typename Config::Args &args,
                                          long long row, int column,
@@ -107,7 +109,8 @@ __device__ __forceinline__ void loadRow8(const typename Config::Args &args,
   weighRow<Config>(args, row, values);
 }
 
-/// The type that Rounded rounds to, and how many of it a thread does at a time.
+/// The element type that Rounded rounds to, and the number of elements that a
+/// thread converts at a time.
 template <class Config>
 using RoundedData = RemoveReference<decltype(*Config::Args::data)>;
 template <class Config> constexpr int roundedStep() {
@@ -149,7 +152,7 @@ template <class Config> struct Quantize {
     bool exists = kColumns % 128 == 0 || column < kColumns;
     if (exists)
       loadRow8<Config>(args, row, column, values);
-    // The lanes of a group are there or not together.
+    // Either all lanes of a group get here or none.
     unsigned lanes = 0xffffu << (threadIdx.x & 16u);
     float scale =
         Config::Scaling::scale(quant::largestOfLanes<kLanes>(values, lanes));
@@ -163,9 +166,9 @@ template <class Config> struct Quantize {
       args.scale[item] = scale;
   }
 
-  /// Rows of a CTA are kRowThreads threads' each: a warp or more, with at most
-  /// 16 columns a thread up to 256 threads. A CTA for a short row has too
-  /// little on its way.
+  /// Returns the number of threads of a row, at least those of a warp. It is
+  /// chosen so that a thread has at most 16 columns, up to 256 threads. If a
+  /// short row had a whole CTA, too few loads would be in flight.
   static constexpr int rowThreads(int threads) {
     return threads < 256 && threads * 2 * kWide < kColumns
                ? rowThreads(threads * 2)
@@ -181,8 +184,8 @@ template <class Config> struct Quantize {
     int row = block * kRowsPerCta + int(threadIdx.x) / kRowThreads;
     int thread = int(threadIdx.x) % kRowThreads;
     bool exists = row < rows && isRow(args, row);
-    // Rows stay in registers where those of the CTA suffice, and all of their
-    // reads are on their way at a time.
+    // Rows stay in registers if the CTA's registers suffice. All loads of a row
+    // are then in flight at the same time.
     constexpr int kStep = kRowThreads * kWide;
     constexpr int kSteps = ceilDiv(kColumns, kStep);
     constexpr int kMostKept = Config::kThreads <= 256 ? 8 : 2;
@@ -262,7 +265,7 @@ template <class Config> struct Quantize {
       args.scale[0] = scale;
   }
 
-  /// Whole vectors of the input and of the result.
+  /// Rounds whole vectors of the input and of the result.
   static __device__ __forceinline__ void rounded(const Args &args, int rows,
                                                  int block) {
     using Input = typename Config::Input;
@@ -293,7 +296,8 @@ template <class Config> struct Quantize {
   }
 };
 
-/// Share `block` of `rows` rows. Scaling: all but dynamic ones of a tensor.
+/// Quantizes part `block` of `rows` rows. `Scaling`: any except dynamic ones of
+/// a tensor.
 template <class Config>
 __device__ __forceinline__ void quantizeRows(const typename Config::Args &args,
                                              int rows, int block) {

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The codes, scales and zero points of a stage, in the order of fragments
-// (math/slabs.cuh), become registers of two elements that are multiplied:
-// (code - zero point) * scale, rounded once, bit for bit as dequantize.cuh has
-// it, or a power of two less. Sums are multiplied by that and by second scales.
+// The conversion of slabs: codes (quantized values), scales and zero points of
+// a stage in MMA fragment order (moe/math/slabs.cuh) become operand registers
+// of two elements. An element is (code - zero point) * scale, rounded once, bit
+// for bit as in moe/quant/dequantize.cuh, or that value divided by a power of
+// two. In the latter case the accumulators are multiplied by this power. Second
+// scales also multiply the accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +29,9 @@ namespace moe {
 
 namespace detail {
 
-/// Two codes of a register as floats, from the words of a step. part: registers
-/// of a second step that shares the words have numbers from 4 on.
+/// Decodes the two codes of a register to floats. `words`: words of the step.
+/// `part`: index of the register, 0 to 3; if a second step shares the words,
+/// its registers are 4 to 7.
 template <class Weight>
 __device__ __forceinline__ void
 slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
@@ -52,7 +55,7 @@ slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
   }
 }
 
-/// The scales of a group of a thread's two rows.
+/// Converts the scales of a group of a thread's two rows to f32.
 template <class Config>
 __device__ __forceinline__ void
 slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
@@ -61,18 +64,19 @@ slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
     to[i] = toFloat(scales[i]);
 }
 
-/// The defaults of a converter. prepare takes the numbers of a group of the
-/// thread's two rows; element makes register `part`.
+/// The defaults of a converter. A converter has prepare(), which receives the
+/// scales and zero points of a group of the thread's two rows, and element(),
+/// which returns operand register `part`.
 struct SlabOperands {
-  /// Whether large scales take other instructions.
+  /// True if large scales need other instructions.
   static constexpr bool kHasLarge = false;
-  /// Whether registers are left for multiplies in pairs.
+  /// True if enough registers are left to issue MMAs in pairs.
   static constexpr bool kLeavesRegisters = false;
-  /// The factor of the sums of the thread's row 0 or 1.
+  /// Returns the factor of the accumulators of the thread's row 0 or 1.
   static constexpr float ofRow(int) { return 1.0f; }
 };
 
-/// Any codes and scales, by way of f32.
+/// The converter of any codes and scales, through f32.
 template <class Config> struct SlabByFloats : SlabOperands {
   using Weight = typename Config::Weight;
   using Input = typename Config::Input;
@@ -98,11 +102,12 @@ template <class Config> struct SlabByFloats : SlabOperands {
   }
 };
 
-/// i4 to f16, with scales of f16. A code in the lowest bits of 1024 is that
-/// much more; the differences are exact.
+/// The converter of i4 to f16, with scales of f16. A code in the lowest bits of
+/// the f16 1024 makes the value 1024 + code. The differences of such values are
+/// exact.
 template <class Config> struct SlabHalves : SlabOperands {
   static constexpr unsigned kMagic = 0x64006400u;
-  unsigned scale[2], zero[2]; ///< twice the number
+  unsigned scale[2], zero[2]; ///< the same value in both halves
 
   __device__ __forceinline__ void prepare(const f16 (&scales)[2],
                                           const unsigned (&zeros)[2]) {
@@ -115,8 +120,9 @@ template <class Config> struct SlabHalves : SlabOperands {
         zero[i] = kMagic + 0x00080008u;
     }
   }
-  /// Twice 1024 more than a zero point of 8 bits, which has a sign. 2^23 and an
-  /// unsigned byte are a float whose lowest bits are the byte.
+  /// Returns 1024 + a signed zero point of 8 bits as f16, in both halves. An
+  /// unsigned byte in the lowest bits of the f32 2^23 makes the value 2^23 +
+  /// byte.
   static __device__ __forceinline__ unsigned zeroOf(unsigned byte) {
     float number =
         __uint_as_float(0x4b000000u | (byte ^ 0x80u)) - (0x1p23f + 128 - 1024);
@@ -138,16 +144,17 @@ __device__ __forceinline__ void twice(unsigned pair, unsigned (&to)[2]) {
   to[1] = __byte_perm(pair, 0, 0x3232);
 }
 
-/// i4 and i8 to bf16, with scales of bf16. The lowest 8 bits of a bf16 hold an
-/// integer times 2^-133, whether or not that is subnormal. So masked codes are
-/// numbers already: one fma multiplies them by the scale, subtracts the zero
-/// point times the scale, and rounds once. The sums are multiplied by ofRow to
-/// undo the power of two. Nibbles of row 1 stand 4 bits higher than those of
-/// row 0, so its factor is 2^-4 of the other.
+/// The converter of i4 and i8 to bf16, with scales of bf16. The lowest 8 bits
+/// of a bf16, if the others are 0, represent their integer times 2^-133,
+/// whether the bf16 is subnormal or not. Masked codes are thus bf16 values
+/// without conversion. One fma multiplies them by the scale, subtracts the zero
+/// point times the scale, and rounds once. The accumulators are multiplied by
+/// ofRow to undo the power of two. Nibbles of row 1 are 4 bits higher than
+/// those of row 0, so the factor of row 1 is 2^-4 of the other.
 ///
 /// An operand times ofRow equals that of SlabByFloats for scales of 0 and from
-/// 2^-89 to 2^31. A smaller scale gives an operand that is off by at most
-/// 2^-132, a larger one gives infinities and NaN.
+/// 2^-89 to 2^31. A smaller scale yields an operand that is off by at most
+/// 2^-132. A larger one yields infinities and NaN.
 template <class Config> struct SlabBfloats : SlabOperands {
   static constexpr bool kLeavesRegisters = !Config::kZeroPoint;
   static constexpr int kCodeBits = kBits<typename Config::Weight>;
@@ -155,15 +162,16 @@ template <class Config> struct SlabBfloats : SlabOperands {
   static constexpr float ofRow(int row) {
     return kNibbles && row == 1 ? 0x1p33f : 0x1p37f;
   }
-  unsigned scale[2]; ///< of a row, times 2^96, in both halves
+  unsigned scale[2]; ///< scale of a row times 2^96, in both halves
   /// The operand of code 0 or, with zero points, the zero point as an integer
-  /// in the place of the row's codes; in both halves.
+  /// at the bit position of the row's codes. In both halves.
   unsigned zero[2];
 
   __device__ __forceinline__ void prepare(const bf16 (&scales)[2],
                                           const unsigned (&zeros)[2]) {
     constexpr unsigned k2To96 = 0x6f806f80u;
-    // -2^-30 for both rows, or -2^-34 and -2^-30: -8 or -128 / ofRow.
+    // Nibbles: -8 / ofRow, which is -2^-34 and -2^-30 for rows 0 and 1. Bytes:
+    // -128 / ofRow, which is -2^-30 for both rows.
     constexpr unsigned kOfCode0 = kNibbles ? 0xb080ae80u : 0xb080b080u;
     const unsigned both = unsigned(scales[0].bits) | unsigned(scales[1].bits)
                                                          << 16;
@@ -175,8 +183,8 @@ template <class Config> struct SlabBfloats : SlabOperands {
     else
       twice(ptx::multiplyPair<bf16>(both, kOfCode0), zero);
   }
-  /// Returns a signed zero point of 8 bits as codes of the row are, in both
-  /// halves.
+  /// Returns a signed zero point of 8 bits in the form of the row's codes, in
+  /// both halves.
   static __device__ __forceinline__ unsigned zeroOf(unsigned byte, int row) {
     if constexpr (!kNibbles)
       return ((byte & 0xffu) ^ 0x80u) * 0x10001u;
@@ -194,7 +202,7 @@ template <class Config> struct SlabBfloats : SlabOperands {
     unsigned codes;
     if constexpr (kNibbles)
       codes = words[0] >> 8 * (part / 2) & (row ? 0x00f000f0u : 0x000f000fu);
-    else // of the code plus 128
+    else // these are codes plus 128
       codes = (words[part / 2] >> 8 * row & 0x00ff00ffu) ^ 0x00800080u;
     if constexpr (Config::kZeroPoint)
       return ptx::multiplyPair<bf16>(ptx::subtractPair<bf16>(codes, zero[row]),
@@ -203,20 +211,21 @@ template <class Config> struct SlabBfloats : SlabOperands {
   }
 };
 
-/// Two e2m1 of a word as bf16 times 2^-126: exponent and mantissa in the places
-/// of a bf16's.
+/// Returns two e2m1 of a word as bf16 times 2^-126: exponent and mantissa are
+/// moved to the bit positions of a bf16.
 __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
   unsigned signs = word << (12 - 4 * part);
   unsigned sizes = part < 2 ? word << (6 - 4 * part) : word >> (4 * part - 6);
   return (signs & 0x80008000u) | (sizes & 0x01c001c0u);
 }
 
-/// e2m1 by way of f32. 2^126 is part of a scale below 2; a large one is
-/// multiplied by what 2^126 makes of the codes.
+/// The converter of e2m1 through f32. A scale below 2 is multiplied by 2^126 to
+/// undo the power of two. If a scale is larger, the codes are multiplied by
+/// 2^126 instead.
 template <class Config> struct SlabE2m1 : SlabOperands {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  /// Scales of e4m3 often are large: all of them take both multiplies.
+  /// Scales of e4m3 are often large, so all of them use both multiplications.
   static constexpr bool kHasLarge = !kSame<Scale, e4m3>;
   static constexpr float kPower = 0x1p126f;
   float scale[2];
@@ -243,16 +252,17 @@ template <class Config> struct SlabE2m1 : SlabOperands {
   }
 };
 
-/// e2m1 to bf16, with scales of 8 bits. Products of the two are exact.
+/// The converter of e2m1 to bf16, with scales of 8 bits. Their products are
+/// exact.
 ///
 /// Operands are the weights times 2^-30 for scales of 0 and from 2^-89 to 2^31.
-/// A smaller scale gives an operand that is off by at most 2^-132, a larger one
-/// gives infinities and NaN.
+/// A smaller scale yields an operand that is off by at most 2^-132. A larger
+/// one yields infinities and NaN.
 template <class Config> struct SlabE2m1Bfloats : SlabOperands {
   using Scale = typename Config::Scale;
   static constexpr bool kLeavesRegisters = kSame<Scale, ue8m0>;
   static constexpr float ofRow(int) { return 0x1p30f; }
-  unsigned scale[2]; ///< of a row, times 2^96, in both halves
+  unsigned scale[2]; ///< scale of a row times 2^96, in both halves
 
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
                                           const unsigned (&)[2]) {
@@ -291,8 +301,8 @@ template <class Config> constexpr auto slabConverterOf() {
 
 } // namespace detail
 
-/// The codes of a slab that a thread holds. from: the shared address of the
-/// slab.
+/// Loads the codes of a slab that a lane holds. `from`: shared-memory address
+/// of the slab.
 template <class Codes>
 __device__ __forceinline__ void
 loadCodes(unsigned from, int lane, unsigned (&words)[Codes::kLaneWords]) {
@@ -315,7 +325,8 @@ loadCodes(unsigned from, int lane, unsigned (&words)[Codes::kLaneWords]) {
   }
 }
 
-/// The numbers of a thread's two rows, which are neighbours.
+/// Loads the scales of a thread's two rows, which are contiguous. `from`:
+/// shared-memory address of the first.
 template <class Scale>
 __device__ __forceinline__ void loadNeighbours(unsigned from, Scale (&to)[2]) {
   if constexpr (sizeof(Scale) == 4) {
@@ -331,16 +342,16 @@ __device__ __forceinline__ void loadNeighbours(unsigned from, Scale (&to)[2]) {
   }
 }
 
-/// Converts a thread's weight rows of a tile. It stands in the place of the
-/// scales of sums. kPairs: of rows 8 apart that have second scales of their
-/// own.
+/// The converter of a thread's weight rows of a tile. It takes the place of the
+/// scales of accumulators. `kPairs`: number of pairs of rows, 8 apart, that
+/// have their own second scales.
 template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kStepWords = Codes::kStepWords;
   static_assert(kPairs == 1 || Config::kSecondPerRow);
-  float second[2 * kPairs]; ///< of a row and of the one 8 behind it
+  float second[2 * kPairs]; ///< second scales of rows r and r + 8
 
   __device__ __forceinline__ SlabScaling(const float (&ofRows)[2 * kPairs]) {
 #pragma unroll
@@ -349,8 +360,9 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   }
 
   using Converter = decltype(detail::slabConverterOf<Config>());
-  /// Whether registers are left beside the converter, the end of the weight
-  /// rows and results of 32 bits.
+  /// Returns true if enough registers are left to issue MMAs in pairs. Partial
+  /// tiles of weight rows, results of 32 bits, and some converters need these
+  /// registers.
   static constexpr bool leavesRegisters() {
     return Converter::kLeavesRegisters &&
            Config::kN % Config::Schedule::kTileN == 0 &&
@@ -358,7 +370,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
            sizeof(typename Config::Result) == 2;
   }
 
-  /// Multiplies finished sums by the factors of their rows.
+  /// Multiplies final accumulators by the factors of their rows.
   template <class Fragment>
   __device__ __forceinline__ void scaleSums(Fragment &fragment) const {
     static_assert(Fragment::kTokensAreColumns);
@@ -368,7 +380,8 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
       fragment.scale(i, ofSums(row, 2 * pair + row));
     }
   }
-  /// The factor of the sums of row 0 or 1. i: of its second scale.
+  /// Returns the factor of the accumulators of row 0 or 1. `i`: index of the
+  /// row's second scale.
   __device__ __forceinline__ float ofSums(int row, int i) const {
     float factor = Converter::ofRow(row);
     if constexpr (Config::kSecondScale)
@@ -385,7 +398,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   struct Slab {
     unsigned words[Codes::kLaneWords];
     Converter converters[Numbers::kBlockGroups];
-    bool isLarge; ///< some scale of the warp is
+    bool isLarge; ///< true if some scale of the warp is large
 
     __device__ __forceinline__ void findLarge() {
       if constexpr (Converter::kHasLarge) {
@@ -397,8 +410,9 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
       }
     }
 
-    /// The four registers of a step. Large scales come last, and by a branch of
-    /// their own: all warps of a warpgroup must multiply by one instruction.
+    /// Converts the four registers of a step. The conversion for large scales
+    /// follows in a separate branch, because all warps of a warpgroup must
+    /// execute the same MMA instruction.
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
       convertAs<false>(step, to);
       if constexpr (Converter::kHasLarge)
@@ -421,8 +435,8 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
     }
   };
 
-  /// The slab of a warp in a block of a stage. stage: its shared address.
-  /// blockOfK: the block along k.
+  /// Loads the slab of a warp in a block of a stage. `stage`: shared-memory
+  /// address of the stage. `blockOfK`: index of the block along k.
   static __device__ __forceinline__ Slab load(unsigned stage, int block,
                                               int warp, int lane,
                                               int blockOfK = 0) {
@@ -438,8 +452,9 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
         lane);
   }
 
-  /// A slab whose codes, scales and zero points begin at these shared
-  /// addresses. kRows: numbers from a group to the next one.
+  /// Loads a slab whose codes, scales and zero points start at these
+  /// shared-memory addresses. `kRows`: stride in elements from the scales of a
+  /// group to those of the next.
   template <int kRows>
   static __device__ __forceinline__ Slab read(unsigned codes, unsigned scales,
                                               unsigned zeros, int lane) {

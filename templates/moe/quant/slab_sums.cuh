@@ -1,15 +1,15 @@
-//===- slab_sums.cuh - codes of slabs that scale sums -----------*- C++ -*-===//
+//===- slab_sums.cuh - slabs whose scales multiply sums ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Codes of 4 bits in the order of fragments (math/slabs.cuh) that are
-// multiplied by e4m3: an e2m1, or an i4 less 8, is a number of e4m3. The sums
-// of a group along k, of a stage or of one step, are multiplied by the group's
-// scale of the weight row and added to totals, which the tokens' scales
-// multiply at the end.
+// The conversion of slabs (moe/math/slabs.cuh) of 4-bit codes that are
+// multiplied as e4m3: an e2m1, or an i4 minus 8, is representable in e4m3.
+// Accumulators of a group along k, which is a stage or one step, are multiplied
+// by the group's scale of the weight row and added to totals. The tokens'
+// scales multiply the totals at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +33,7 @@ struct SlabSums : TokenScales<Config, Fragment> {
                     !Config::kZeroPoint &&
                     (!Config::kSecondScale || Config::kSecondPerRow),
                 "codes of 4 bits without zero points are numbers of e4m3");
-  /// Groups of a stage: one, or one of each step.
+  /// Groups of a stage: 1, or one for each step.
   static constexpr int kGroups = Numbers::kBlockGroups;
   static_assert(kGroups == 1 || kGroups == 4,
                 "a group along k must be of whole stages, or of one step");
@@ -46,15 +46,16 @@ struct SlabSums : TokenScales<Config, Fragment> {
       second[i] = ofRows[i];
   }
 
-  /// Codes are multiplied by it, so that converting takes few instructions.
+  /// Power of two by which converted codes are multiplied, so that the
+  /// conversion needs few instructions.
   static constexpr float kPower = kIntegers ? 0x1p-9f : 0x1p-6f;
 
   /// One slab of a stage.
   struct Slab {
     unsigned words[4 * kStepWords];
-    unsigned scales; ///< the shared address of those of the first group
+    unsigned scales; ///< shared-memory address of the first group's scales
 
-    /// The four registers of a step.
+    /// Converts the four registers of a step.
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
@@ -68,7 +69,7 @@ struct SlabSums : TokenScales<Config, Fragment> {
       }
     }
 
-    /// Reads the scales of a row and of the one 8 behind it.
+    /// Loads the scales of a row and of the row 8 rows later.
     __device__ __forceinline__ void loadScales(int group,
                                                float (&to)[2]) const {
       Scale of[2];
@@ -77,7 +78,8 @@ struct SlabSums : TokenScales<Config, Fragment> {
     }
   };
 
-  /// The slab of a warp in a block of a stage. stage: its shared address.
+  /// Loads the slab of a warp in a block of a stage. `stage`: shared-memory
+  /// address of the stage.
   static __device__ __forceinline__ Slab load(unsigned stage, int block,
                                               int warp, int lane) {
     using Stage = SlabStage<Config>;
@@ -92,7 +94,8 @@ struct SlabSums : TokenScales<Config, Fragment> {
   }
 
   /// Divides the totals by kPower and multiplies them by the tokens' scales:
-  /// see TokenScales. Two steps, so that a large scale is no infinity.
+  /// see TokenScales. These are two multiplications, so that a large scale does
+  /// not overflow.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned shared,
                                          int barrier, int thread) {
 #pragma unroll

@@ -1,14 +1,14 @@
-//===- stage.cuh - lhs rows to shared memory, quantized ---------*- C++ -*-===//
+//===- stage.cuh - rows to shared memory, quantized -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// One CTA brings a few rows from global into shared memory: as they are, or as
-// e4m3 with the scales that Scaling says (scaling.cuh), bit for bit what kernel
-// quantize makes of them. Three calls by all threads: prepare, measure, finish,
-// with a barrier of the CTA between any two of them and behind the last.
+// One CTA copies a few rows from global to shared memory: unchanged, or as e4m3
+// with the scales of a Scaling (moe/math/scaling.cuh), bit for bit as kernel
+// quantize does. All threads call prepare, measure and finish, with a CTA
+// barrier between any two of them and after the last.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@
 
 namespace moe::quant {
 
-/// kMaxRows rows of kK values of Source. To: what lies in shared memory.
+/// The rows of one CTA: up to kMaxRows rows of kK values of type Source. `To`:
+/// element type in shared memory.
 template <class Scaling, class Source, class To, int kK, int kMaxRows,
           int kThreads>
 struct Stage {
@@ -30,15 +31,15 @@ struct Stage {
   static constexpr int kPerRow = kK / kWide;
 
   struct Shared {
-    int largest[kByRow ? kMaxRows : 1]; ///< bits: none is negative
+    int largest[kByRow ? kMaxRows : 1]; ///< f32 bits of magnitudes
   };
 
-  /// Pieces of 256 values of a row, of which a warp takes every kWarps-th.
+  /// Pieces of 256 values of a row. A warp processes every kWarps-th piece.
   static constexpr int kPieces = ceilDiv(kK, 32 * kWide);
   static constexpr int kPiecesOfWarp = ceilDiv(kMaxRows * kPieces, kWarps);
-  /// A thread keeps the values of its pieces between measure and finish, where
-  /// registers suffice. A second read would wait behind the weights that the
-  /// caller asked for between the two.
+  /// True if a thread keeps the values of its pieces in registers between
+  /// measure and finish. A second read would queue after the weight loads that
+  /// the caller issues between the two.
   static constexpr bool kKeeps = kDynamic && kPiecesOfWarp <= 8;
   struct Kept {
     float values[kKeeps ? kPiecesOfWarp : 1][kWide];
@@ -47,8 +48,8 @@ struct Stage {
   const Source *source;
   long long stride;
   int rows;
-  To *data;      ///< shared
-  float *scales; ///< shared
+  To *data;      ///< rows in shared memory
+  float *scales; ///< their scales in shared memory
 
   static __device__ __forceinline__ void prepare(Shared &shared) {
     if constexpr (kDynamic)
@@ -77,13 +78,14 @@ struct Stage {
     *reinterpret_cast<Vector8 *>(data + row * kK + column) = vector;
   }
 
-  /// This thread's first column of a piece.
+  /// Returns this thread's first column of a piece.
   static __device__ __forceinline__ int columnOf(int piece) {
     int lane = (kThreads - 1 - int(threadIdx.x)) % 32;
     return (piece % kPieces * 32 + lane) * kWide;
   }
 
-  /// Stores values divided by the scale of their row, or of all.
+  /// The division of values by the scale of their row, or by the one of all
+  /// rows.
   struct Scaled {
     const Stage &stage;
     const Shared &shared;
@@ -104,8 +106,9 @@ struct Stage {
     }
   };
 
-  /// Copies (Unscaled), quantizes (of groups), or finds maxima of the first
-  /// `counted` rows. The last warps begin, since the first ones route.
+  /// Copies (Unscaled), quantizes (scales of groups), or computes the maxima of
+  /// the first `counted` rows. Work is assigned from the last warp on, since
+  /// the first warps route.
   __device__ __forceinline__ void measure(Shared &shared, int counted,
                                           Kept &kept) const {
     int thread = kThreads - 1 - int(threadIdx.x);
@@ -161,7 +164,7 @@ struct Stage {
           atomicMax(&shared.largest[kByRow ? row : 0], __float_as_int(largest));
       }
     } else if constexpr (kDynamic) {
-      // A warp takes 1024 values of a row at a time.
+      // A warp reads 1024 values of a row at a time.
       constexpr int kSegments = ceilDiv(kK, 1024);
 #pragma unroll 1
       for (int item = thread / 32; item < counted * kSegments; item += kWarps) {
@@ -183,8 +186,8 @@ struct Stage {
     }
   }
 
-  /// Quantizes what measure has not. staticScale: kScales of them
-  /// (StaticTensor), of which the largest is taken.
+  /// Quantizes the rows that measure has not quantized. `staticScale`:
+  /// [kScales] static scales, whose maximum is used (StaticTensor).
   template <int kScales>
   __device__ __forceinline__ void
   finish(const Shared &shared, const float *staticScale, Kept &kept) const {

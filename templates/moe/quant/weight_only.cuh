@@ -1,14 +1,14 @@
-//===- weight_only.cuh - weights of few bits, activations of 16 -*- C++ -*-===//
+//===- weight_only.cuh - quantized weights, 16-bit activations --*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The quantization policy of the schemes whose weights alone are quantized:
-// codes become numbers of the engine's type, rounded once, before they are
-// multiplied (dequantize.cuh). Which codes, scales and zero points there are is
-// said by members of the Config.
+// The quantization policy of weight-only schemes. Codes (quantized values) are
+// converted to the engine's element type, rounded once, before they are
+// multiplied (moe/quant/dequantize.cuh). Members of the Config specify the
+// codes, scales and zero points.
 //
 //===----------------------------------------------------------------------===//
 

@@ -1,13 +1,14 @@
-//===- sums.cuh - a thread's sums, promoted or not --------------*- C++ -*-===//
+//===- sums.cuh - accumulators of one thread --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The sums of a worker: integers where it multiplies integers, exactly, and f32
-// in what value(i) gives. An instruction whose own sums keep fewer bits than
-// f32 has adds to partial sums; promote moves those, scaled, to f32 totals.
+// The accumulators of a worker. They are int32 if the engine multiplies
+// integers, which is exact, and f32 otherwise; value(i) always returns f32.
+// Some instructions accumulate with fewer bits than f32. Their results are
+// partial accumulators, which promote() scales and adds to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@
 
 namespace moe::mma {
 
-/// The type in which an engine sums products of such elements.
+/// The type in which an engine accumulates products of `Element`.
 template <class Element> struct SumOf {
   using Type = float;
 };
@@ -26,7 +27,7 @@ template <> struct SumOf<i8> {
 };
 
 template <int kSize, bool kPromoted, class Sum = float> struct Sums {
-  Sum sums[kSize]; ///< what the instruction adds to
+  Sum sums[kSize]; ///< accumulators that MMA instructions add to
 
   __device__ __forceinline__ Sums() {
 #pragma unroll
@@ -34,7 +35,7 @@ template <int kSize, bool kPromoted, class Sum = float> struct Sums {
       sums[i] = 0;
   }
   __device__ __forceinline__ float value(int i) const { return float(sums[i]); }
-  /// Multiplies what value(i) gives.
+  /// Multiplies value(i) by `factor`.
   __device__ __forceinline__ void scale(int i, float factor) {
     sums[i] *= factor;
   }
@@ -53,14 +54,15 @@ template <int kSize, class Sum> struct Sums<kSize, true, Sum> {
   __device__ __forceinline__ void scale(int i, float factor) {
     totals[i] *= factor;
   }
-  /// totals += sums * scale(i); sums = 0.
+  /// Computes totals += sums * scale(i), then sums = 0.
   template <class Scale> __device__ __forceinline__ void promote(Scale scale) {
     add(scale);
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
       sums[i] = 0;
   }
-  /// totals += sums * scale(i), for an engine that forgets the sums itself.
+  /// Computes totals += sums * scale(i). For engines whose next MMA overwrites
+  /// `sums`.
   template <class Scale> __device__ __forceinline__ void add(Scale scale) {
 #pragma unroll
     for (int i = 0; i < kSize; ++i)

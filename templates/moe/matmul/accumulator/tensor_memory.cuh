@@ -1,15 +1,16 @@
-//===- tensor_memory.cuh - sums of a warpgroup in tensor memory -*- C++ -*-===//
+//===- tensor_memory.cuh - accumulators in tensor memory --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The f32 sums of 128 weight rows by the tokens of a tile. A multiply adds to
-// them in tensor memory, where a warp reaches 32 lanes. When all multiplies
-// have ended each warp reads the sums of its 32 rows, 16 rows at a time, and
-// then it is the Fragment of a warpgroup (warpgroup.cuh). Sums that are
-// promoted are read after each stage.
+// The f32 accumulators of 128 weight rows by the tokens of a tile, in tensor
+// memory. A warp can access only its 32 lanes of tensor memory. After all MMAs
+// have completed, each warp loads the accumulators of its 32 rows, 16 rows at a
+// time. The object then is a warpgroup's Fragment
+// (moe/matmul/accumulator/warpgroup.cuh). Promoted accumulators are loaded
+// after each pipeline stage.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,11 +26,14 @@ struct TensorMemorySums
     : WarpgroupSums<2, kTokens, kPromoted, /*kTokensInColumns=*/true,
                     /*kRowsApart=*/16> {
   static_assert(kTokens % 16 == 0, "sums are read 16 columns at a time");
-  /// Columns of a warpgroup: one stage is multiplied while another is read.
+  /// Tensor-memory columns of a warpgroup. Promoted accumulators are
+  /// double-buffered: MMAs fill one buffer while the other one is read.
   static constexpr int kSumColumns = kTokens * (kPromoted ? 2 : 1);
 
-  /// Reads the sums of the first `tokens` columns; the others are zero. Called
-  /// by a warpgroup. address: of the tile's first column.
+  /// Loads the accumulators of the first `tokens` columns and waits for them.
+  /// Rounds `tokens` up to a multiple of 16 and leaves the other columns
+  /// unchanged; begin() made them zero. Called by a warpgroup. `address`:
+  /// tensor-memory address of the tile's first column.
   __device__ __forceinline__ void read(unsigned address, int tokens) {
 #pragma unroll
     for (int atom = 0; atom < this->kRowAtoms; ++atom)
@@ -38,7 +42,7 @@ struct TensorMemorySums
     this->finish();
   }
 
-  /// kPromoted: reads those of one piece.
+  /// Loads the accumulators of one piece and waits for them. For kPromoted.
   __device__ __forceinline__ void readPiece(unsigned address, int piece,
                                             int tokens) {
     load(this->sums[0], address, piece, tokens);

@@ -1,14 +1,14 @@
-//===- warp.cuh - sums of a warp in registers -------------------*- C++ -*-===//
+//===- warp.cuh - accumulators of a warp in registers -----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The sums of one warp's share of a tile, in the layout of mma.m16n8: a thread
-// has two neighbours of every 8 columns, in two rows of every 16, 8 rows apart.
-// They are the accumulators of the engine mma_sync, and the Fragments that its
-// epilogue reads (core/concepts.cuh).
+// The accumulators of one warp's part of a tile, in the register layout of
+// mma.m16n8. A thread holds two adjacent values of every 8 columns, in two rows
+// of every 16, which are 8 rows apart. They are the accumulators of engine
+// mma_sync, and the Fragment (moe/core/concepts.cuh) that its epilogue reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +19,15 @@
 
 namespace moe::mma {
 
-/// Sums of a thread of the warps of a Schedule.
+/// Number of accumulators of a thread, if the warps of `Schedule` divide the
+/// tile.
 template <class Schedule>
 inline constexpr int kSumsOfThread =
     Schedule::kTileM * Schedule::kTileN /
     (Schedule::kWarpsM * Schedule::kWarpsN * 32);
 
-/// The share of a warp is a grid cell of the tile.
+/// The part of the tile that one warp computes: a cell of the grid of kWarpsM x
+/// kWarpsN warps.
 template <class Schedule> struct WarpShare {
   static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
   static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
@@ -33,7 +35,8 @@ template <class Schedule> struct WarpShare {
                     kWarpM * Schedule::kWarpsM == Schedule::kTileM &&
                     kWarpN * Schedule::kWarpsN == Schedule::kTileN,
                 "a warp's share must be whole 16 x 16 blocks");
-  /// The first token and weight row of a warp.
+  /// Returns the warp's first token (firstM) or weight row (firstN) in the
+  /// tile.
   static __device__ __forceinline__ int firstM(int warp) {
     return warp / Schedule::kWarpsN * kWarpM;
   }
@@ -42,7 +45,8 @@ template <class Schedule> struct WarpShare {
   }
 };
 
-/// Rows are tokens, and columns weight rows: kMs by kNs blocks of 16 by 8.
+/// Accumulators whose rows are tokens and whose columns are weight rows: kMs by
+/// kNs blocks of 16 by 8.
 template <class Schedule, bool kPromoted, class Sum>
 struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
   using Share = WarpShare<Schedule>;
@@ -55,15 +59,16 @@ struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
   static constexpr int kColumns = kNs * 2;
   static constexpr int kWarpN = Share::kWarpN;
 
-  int firstRow, firstCol; ///< of this lane's sums
+  int firstRow, firstCol; ///< position of value(0) in the tile
 
-  /// m, n: the first token and weight row of the warp.
+  /// Stores the position of this lane. `m`, `n`: the warp's first token and
+  /// weight row.
   __device__ __forceinline__ void place(int m, int n, int lane) {
     firstRow = m + lane / 4;
     firstCol = n + lane % 4 * 2;
   }
 
-  /// The sums of one block.
+  /// Returns the four accumulators of one block.
   __device__ __forceinline__ Sum *block(int m, int n) {
     return this->sums + (m * kNs + n) * 4;
   }
@@ -86,8 +91,9 @@ struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
   static constexpr int rowSlot(int i) { return i / 4 / kNs * 2 + i % 4 / 2; }
 };
 
-/// Rows are weight rows, and columns tokens: slabs of 16 weight rows by blocks
-/// of 8 tokens.
+/// Accumulators whose rows are weight rows and whose columns are tokens: kSlabs
+/// slabs of 16 weight rows by kBlocks blocks of 8 tokens. A slab holds weights
+/// that were shuffled into MMA fragment order (moe/math/slabs.cuh).
 template <class Schedule>
 struct WarpSlabSums : Sums<kSumsOfThread<Schedule>, false> {
   using Share = WarpShare<Schedule>;
@@ -98,15 +104,16 @@ struct WarpSlabSums : Sums<kSumsOfThread<Schedule>, false> {
   static constexpr bool kTokensAreColumns = true;
   static constexpr int kRowAtoms = kSlabs;
 
-  int firstRow, firstCol; ///< of this lane's sums
+  int firstRow, firstCol; ///< position of value(0) in the tile
 
-  /// m, n: the first token and weight row of the warp.
+  /// Stores the position of this lane. `m`, `n`: the warp's first token and
+  /// weight row.
   __device__ __forceinline__ void place(int m, int n, int lane) {
     firstRow = n + lane / 4;
     firstCol = m + lane % 4 * 2;
   }
 
-  /// The sums of one slab by one block.
+  /// Returns the four accumulators of one slab and one block of tokens.
   __device__ __forceinline__ float *block(int slab, int tokens) {
     return this->sums + (slab * kBlocks + tokens) * 4;
   }

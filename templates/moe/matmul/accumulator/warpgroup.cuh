@@ -1,14 +1,15 @@
-//===- warpgroup.cuh - sums of a warpgroup in registers ---------*- C++ -*-===//
+//===- warpgroup.cuh - accumulators of a warpgroup in registers -*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The f32 sums of one warpgroup for a tile, in the layout of wgmma's
-// accumulators: a thread has two neighbours of every eight columns, in two rows
-// of every 16, eight rows apart. It is the accumulator of the engines wgmma and
-// wgmma_rs, and the Fragment that their epilogues read (core/concepts.cuh).
+// The f32 accumulators of one warpgroup for a tile, in the register layout of
+// wgmma. A thread holds two adjacent values of every 8 columns, in two rows of
+// every 16, which are 8 rows apart. They are the accumulators of the engines
+// wgmma and wgmma_rs, and the Fragment (moe/core/concepts.cuh) that their
+// epilogues read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,21 +20,26 @@
 
 namespace moe::mma {
 
-/// kAtoms: instructions of 64 rows that the warpgroup has one above the other.
-/// kColumnsOfTile: columns of each. kPromoted: instructions add to sums of one
-/// piece, which are added to totals. kTokensInColumns: the rows are weight
-/// rows; else rows are tokens. kRowsApart: from an atom of a warp's sums to the
-/// next, 64 or 16.
+/// Accumulators of one warpgroup.
+///
+///   kAtoms            number of MMA instructions of 64 rows that cover the
+///                     warpgroup's rows
+///   kColumnsOfTile    columns of the tile
+///   kPromoted         MMAs write the partial accumulators of one piece, which
+///                     are then added to totals
+///   kTokensInColumns  rows are weight rows and columns are tokens; otherwise
+///                     rows are tokens
+///   kRowsApart        row stride between a warp's atoms, 64 or 16
 template <int kAtoms, int kColumnsOfTile, bool kPromoted, bool kTokensInColumns,
           int kRowsApart = 64>
 struct WarpgroupSums {
   static constexpr bool kTokensAreColumns = kTokensInColumns;
   static constexpr int kRun = 2;
   static constexpr int kColumns = kColumnsOfTile;
-  /// Rows of a warpgroup.
+  /// Rows of the tile that a warpgroup computes.
   static constexpr int kWarpgroupRows = 64 * kAtoms;
-  /// The piece of one instruction: 64 rows by so many columns. Sums that
-  /// are promoted are those of one such piece at a time.
+  /// The piece that one instruction computes: 64 rows by kPieceColumns columns.
+  /// Promoted accumulators hold one such piece at a time.
   static constexpr int kPieceColumns =
       kPromoted && kColumns > 128 ? kColumns / 2 : kColumns;
   static constexpr int kBuffers = kPromoted ? 1 : kAtoms;
@@ -44,25 +50,26 @@ struct WarpgroupSums {
   static constexpr int kSize = kAtoms * kAtomSize;
   static constexpr int kRowAtoms = kAtoms;
   static constexpr int kAtomRows = kRowsApart;
-  /// From a warp's first row to that of the next.
+  /// Row stride from one warp to the next.
   static constexpr int kWarpRows = kRowsApart == 64 ? 16 : 16 * kAtoms;
 
-  int firstRow, firstCol; ///< of this lane's sums
-  /// The sums that instructions add to, and the totals, if there are any.
+  int firstRow, firstCol; ///< position of value(0) in the tile
+  /// The accumulators that instructions write, and the totals if kPromoted.
   float sums[kBuffers][kPieceSize];
   float totals[kPromoted ? kSize : 1];
 
-  /// thread: of all that multiply.
+  /// Returns the first row of a thread. `thread`: index among all threads that
+  /// issue MMAs.
   static __device__ __forceinline__ int rowOfThread(int thread) {
     return thread / 128 * kWarpgroupRows + thread % 128 / 32 * kWarpRows +
            thread % 32 / 4;
   }
 
-  /// Sums are not defined before begin() or take().
+  /// Leaves the accumulators uninitialized until begin() or take().
   WarpgroupSums() = default;
 
-  /// Begins with sums of zero. thread: in the warpgroup. warpgroup: which
-  /// rows of the tile.
+  /// Clears the accumulators and stores their position. `thread`: index in the
+  /// warpgroup. `warpgroup`: selects the rows of the tile.
   __device__ __forceinline__ void begin(int thread, int warpgroup) {
     place(thread, warpgroup);
 #pragma unroll
@@ -80,7 +87,8 @@ struct WarpgroupSums {
     firstCol = thread % 4 * 2;
   }
 
-  /// After the wait for all multiplies, before a sum is read.
+  /// Prevents the compiler from moving reads of accumulators before the wait.
+  /// Called after the wait for all MMAs, before the first accumulator is read.
   __device__ __forceinline__ void finish() {
 #pragma unroll
     for (int buffer = 0; buffer < kBuffers; ++buffer)
@@ -89,13 +97,13 @@ struct WarpgroupSums {
         ptx::keep(sums[buffer][i]);
   }
 
-  /// Adds kCount sums of a piece from `first` on, times scale(i) with i from
-  /// 0 on, to the totals.
+  /// Adds kCount accumulators of a piece, starting at index `first`, to the
+  /// totals. Accumulator first + i is multiplied by scale(i).
   template <int kCount, class Scale>
   __device__ __forceinline__ void add(int piece, int first, Scale scale) {
     add<kCount>(sums[0], piece, first, scale);
   }
-  /// The same of other sums of a piece.
+  /// Like add() above, for the piece's accumulators in `from`.
   template <int kCount, class Scale>
   __device__ __forceinline__ void add(const float (&from)[kPieceSize],
                                       int piece, int first, Scale scale) {
@@ -112,8 +120,8 @@ struct WarpgroupSums {
     else
       return sums[i / kPieceSize][i % kPieceSize];
   }
-  /// Takes the sums of a worker with fewer columns. The columns behind those
-  /// are zero.
+  /// Copies the accumulators of a worker with fewer columns. The remaining
+  /// columns are zero.
   template <class Part> __device__ __forceinline__ void take(const Part &part) {
     static_assert(Part::kAtomSize < kAtomSize, "a part has fewer columns");
 #pragma unroll
@@ -129,14 +137,14 @@ struct WarpgroupSums {
     else
       sums[i / kPieceSize][i % kPieceSize] = value;
   }
-  /// Multiplies what value(i) gives.
+  /// Multiplies value(i) by `factor`.
   __device__ __forceinline__ void scale(int i, float factor) {
     if constexpr (kPromoted)
       totals[i] *= factor;
     else
       sums[i / kPieceSize][i % kPieceSize] *= factor;
   }
-  /// Adds to what value(i) gives.
+  /// Adds `by` to value(i).
   __device__ __forceinline__ void increase(int i, float by) {
     if constexpr (kPromoted)
       totals[i] += by;
@@ -149,8 +157,8 @@ struct WarpgroupSums {
   __device__ __forceinline__ int col(int i) const {
     return firstCol + i % kAtomSize / 4 * 8 + i % 2;
   }
-  /// The distance between a gate's sum and its up value's, 8 weight rows
-  /// apart.
+  /// Index distance between the accumulators of a gate and its up value, which
+  /// are 8 weight rows apart.
   static constexpr int kPartner = kTokensAreColumns ? 2 : 4;
   static constexpr bool isGate(int i) { return i / kPartner % 2 == 0; }
   static constexpr int partner(int i) { return i + kPartner; }

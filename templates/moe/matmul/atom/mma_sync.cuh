@@ -5,12 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine mma_sync: ldmatrix and mma.m16n8k16 with f32 sums, bf16 or f16, on
-// sm_80 and later; mma.m16n8k32 of i8, whose sums are integers; that of e4m3
-// where the arch has it, elsewhere of exact halves. Tokens fill the 16 rows of
-// an instruction, weight rows its 8 columns, so a gate and its up value (8 rows
-// apart) lie in one thread. Weights that are codes in the order of fragments
-// fill the 16 rows, out of registers, and tokens the 8 columns.
+// Engine mma_sync, for sm_80 and later. bf16 and f16 use ldmatrix and
+// mma.m16n8k16 with f32 accumulators. i8 uses mma.m16n8k32 with int32
+// accumulators. e4m3 uses mma.m16n8k32 if the arch supports it. Otherwise e4m3
+// operands are converted to f16, which is exact.
+//
+// Tokens are the 16 rows of an instruction and weight rows its 8 columns. A
+// gate and its up value are 8 weight rows apart and thus in one thread. With
+// weights in slabs (codes in MMA fragment order), the operands are swapped:
+// weight rows are the 16 rows, read from registers, and tokens the 8 columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,13 +26,17 @@
 
 namespace moe::mma {
 
-/// kByGroup: sums of groups along k become f32 and are scaled, one by one.
-/// kNative: the arch multiplies e4m3 (feature fp8_mma_sync of its row).
+/// Engine mma_sync for operands in shared memory.
+///
+///   kByGroup  accumulators of each scale group along k are scaled and added
+///             to totals
+///   kNative   the arch multiplies e4m3 (feature fp8_mma_sync of
+///             dialect/catalog/Architectures.h)
 template <class Element, bool kByGroup = kSame<Element, e4m3>,
           bool kNative = false>
 struct MmaSync {
   using Input = Element;
-  /// 32 bytes, also where a step of e4m3 is two multiplies of halves.
+  /// 32 bytes. A step of e4m3 may be two MMAs of f16.
   static constexpr int kStepK = 32 / int(sizeof(Input));
   static constexpr bool kPromoted = kByGroup;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3> ||
@@ -38,8 +45,8 @@ struct MmaSync {
   static_assert(!kNative || kSame<Input, e4m3>,
                 "a native multiply is one of e4m3");
 
-  /// One warp's share of a tile: the operands of a step, and the multiplies
-  /// that add to its sums.
+  /// One warp's part of a tile: the operands of a step, and the MMAs that
+  /// accumulate their products.
   template <class Schedule>
   struct Worker : WarpSums<Schedule, kPromoted, typename SumOf<Input>::Type> {
     using Base = WarpSums<Schedule, kPromoted, typename SumOf<Input>::Type>;
@@ -47,13 +54,13 @@ struct MmaSync {
     using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
     static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
 
-    /// The operands of one step along k.
+    /// The operand registers of one step along k.
     struct Operands {
       unsigned lhs[Base::kMs][4];
       unsigned rhs[Base::kNs / 2][4];
     };
 
-    unsigned lhsOffset, rhsOffset; ///< of this lane's matrix row, step 0
+    unsigned lhsOffset, rhsOffset; ///< byte offsets of this lane's matrix rows
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
@@ -63,8 +70,10 @@ struct MmaSync {
       this->place(m, n, lane);
     }
 
-    /// Reads the operands of `step` of the tiles at the shared addresses. A
-    /// step is two chunks, so it changes bits of the offset that rows do not.
+    /// Loads the operands of `step` from the tiles at shared-memory addresses
+    /// `lhs` and `rhs`. A step is two 16-byte chunks. The step index thus
+    /// affects other bits of the offset than the row does, so it is applied by
+    /// XOR.
     __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
                                          unsigned rhs, int step) const {
       unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));
@@ -82,7 +91,8 @@ struct MmaSync {
       for (int m = 0; m < Base::kMs; ++m)
 #pragma unroll
         for (int column = 0; column < Base::kNs; ++column) {
-          // Back and forth, so that neighbours share an operand register.
+          // The order alternates so that consecutive MMAs share an operand
+          // register.
           int n = m % 2 ? Base::kNs - 1 - column : column;
           auto *block = this->block(m, n);
           const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
@@ -99,21 +109,23 @@ struct MmaSync {
   };
 };
 
-/// Swapped: a warp converts the codes of its weight rows into registers.
+/// Engine mma_sync for weights in slabs. The operands are swapped. A warp
+/// converts the codes (quantized values) of its weight rows in registers.
 template <class Element> struct MmaSyncSlabs {
   using Input = Element;
   static constexpr int kStepK = 16;
   static constexpr bool kPromoted = false;
-  /// Weights come as codes in slabs.
+  /// Weights are codes in slabs.
   static constexpr bool kSlabs = true;
   static_assert(kSame<Input, bf16> || kSame<Input, f16>,
                 "codes become bf16 or f16");
 
-  /// One warp's share of a tile: whole slabs of 16 weight rows by some tokens.
+  /// One warp's part of a tile: whole slabs of 16 weight rows by some tokens.
   template <class Schedule> struct Worker : WarpSlabSums<Schedule> {
     using Base = WarpSlabSums<Schedule>;
     using Share = WarpShare<Schedule>;
-    /// Blocks of 8 tokens whose operands are read at a time.
+    /// Parts in which the tokens are loaded. A part has kPartBlocks blocks of 8
+    /// tokens.
     static constexpr int kParts = ceilDiv(Base::kBlocks, 8);
     static constexpr int kPartBlocks = Base::kBlocks / kParts;
     static_assert(kPartBlocks * kParts == Base::kBlocks && kPartBlocks % 2 == 0,
@@ -121,11 +133,11 @@ template <class Element> struct MmaSyncSlabs {
     using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
     static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
 
-    /// Tokens of one step along k.
+    /// The token registers of one part and one step along k.
     using Operands = unsigned[kPartBlocks / 2][4];
 
-    unsigned offset; ///< of this lane's token, step 0
-    int firstSlab;   ///< of the tile
+    unsigned offset; ///< byte offset of this lane's matrix row at step 0
+    int firstSlab;   ///< index of the warp's first slab in the tile
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
@@ -135,7 +147,8 @@ template <class Element> struct MmaSyncSlabs {
       this->place(m, n, lane);
     }
 
-    /// Reads the tokens of a part of `step` of the tile at a shared address.
+    /// Loads the tokens of one part and one step from the tile at shared-memory
+    /// address `tokens`.
     __device__ __forceinline__ void load(Operands &operands, unsigned tokens,
                                          int step, int part) const {
       unsigned from = tokens + (offset ^ unsigned(step * 32)) +
@@ -145,7 +158,8 @@ template <class Element> struct MmaSyncSlabs {
         ptx::loadMatrices(operands[i], from + i * 16 * kRowBytes);
     }
 
-    /// weights: of each slab, of the same step.
+    /// Multiplies the weights of all slabs by the tokens of `part`. `weights`:
+    /// fragments of the same step, for each slab.
     __device__ __forceinline__ void
     multiply(const unsigned (&weights)[Base::kSlabs][4],
              const Operands &operands, int part) {
@@ -153,7 +167,8 @@ template <class Element> struct MmaSyncSlabs {
       for (int slab = 0; slab < Base::kSlabs; ++slab)
 #pragma unroll
         for (int i = 0; i < kPartBlocks; ++i) {
-          // Back and forth, so that neighbours share an operand register.
+          // The order alternates so that consecutive MMAs share an operand
+          // register.
           int block = slab % 2 ? kPartBlocks - 1 - i : i;
           float *to = this->block(slab, part * kPartBlocks + block);
           const unsigned *tokens = operands[block / 2] + block % 2 * 2;

@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine mma_sync_scaled: ldmatrix and mma.m16n8k32, or m16n8k64 of 4 bits,
-// with the scales of blocks of both operands and f32 sums. Sizes along k are
-// bytes. Tokens fill the 16 rows of an instruction,
-// weight rows its 8 columns, as in mma_sync. A lane's register of scales has
-// those of a row; the four lanes that share a row of an operand's fragment have
-// those of different blocks of rows, which the instruction's `thread` names.
+// Engine mma_sync_scaled: ldmatrix and mma.m16n8k32 (m16n8k64 for 4-bit
+// elements) with block scales of both operands and f32 accumulators. Sizes
+// along k are in bytes. As in mma_sync, tokens are the 16 rows of an
+// instruction and weight rows its 8 columns.
+//
+// A lane's scale register holds the scales of one operand row. Four lanes share
+// a row of an operand's fragment, and their registers hold scales of different
+// row blocks. The instruction's `thread` operand selects the block.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,9 +27,14 @@
 
 namespace moe::mma {
 
-/// Element: of lhs, e4m3, a 6-bit float or e2m1x2. Scale: ue8m0 of 32 elements
-/// along k, or e4m3 of 16. Weight: Element, or a 4- or 6-bit float beside e4m3.
-/// 6-bit floats, and e2m1 beside e4m3, become bytes in registers.
+/// Engine mma_sync_scaled.
+///
+///   Element  element type of lhs: e4m3, a 6-bit float or e2m1x2
+///   Scale    ue8m0 for 32 elements along k, or e4m3 for 16
+///   Weight   Element, or a 4- or 6-bit float with e4m3 tokens
+///
+/// 6-bit floats, and e2m1 weights with e4m3 tokens, are expanded to bytes in
+/// registers.
 template <class Element, class Scale, class Weight> struct MmaSyncScaled {
   using Input = Element;
   static constexpr int kStepK = 32;
@@ -36,7 +43,7 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
   static constexpr bool kOfSixBits = kSame<T, e3m2> || kSame<T, e2m3>;
   static constexpr bool kOfBytes = kSame<Element, e4m3> || kOfSixBits<Element>;
   static constexpr bool kOfPowers = kSame<Scale, ue8m0>;
-  /// Scales of a row of a step, a byte each.
+  /// Scales of one row and one step, one byte each.
   static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
   static constexpr bool kMixed =
       kSame<Element, e4m3> && (kSame<Weight, e2m1> || kOfSixBits<Weight>);
@@ -57,14 +64,15 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       ptx::loadMatrices(matrices, address);
   }
 
-  /// One warp's share of a tile.
+  /// One warp's part of a tile.
   template <class Schedule> struct Worker : WarpSums<Schedule, false, float> {
     using Base = WarpSums<Schedule, false, float>;
     using Share = WarpShare<Schedule>;
     using Layout = Swizzle<Schedule::kTileK>;
     static constexpr int kRowBytes = Schedule::kTileK;
     static constexpr int kScaleBytes = Schedule::kTileK / kStepK * kStepScales;
-    /// Places of the scales, behind the address of rhs.
+    /// Byte offsets of the scales from the address of rhs. The weight scales
+    /// follow the weight tile, and the token scales follow them.
     static constexpr int kRhsScales = Schedule::kTileN * kRowBytes;
     static constexpr int kLhsScales =
         kRhsScales + Schedule::kTileN * kScaleBytes;
@@ -74,8 +82,8 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
                       (Base::kNs == 2 || Base::kNs % 4 == 0),
                   "registers of scales must be a warp's own");
 
-    /// The operands of one step along k. Lanes have the scales of two blocks of
-    /// lhs rows, and of four blocks of weight rows.
+    /// The operand registers of one step along k. One scale register covers two
+    /// 16-row blocks of lhs, or four 8-row blocks of weights, across the lanes.
     struct Operands {
       unsigned lhs[Base::kMs][4];
       unsigned rhs[Base::kNs / 2][4];
@@ -84,15 +92,15 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       unsigned short byte;
     };
 
-    unsigned lhsOffset, rhsOffset; ///< of this lane's matrix row, step 0
-    unsigned lhsScale, rhsScale;   ///< of this lane's first row of scales
+    unsigned lhsOffset, rhsOffset; ///< byte offsets of this lane's matrix rows
+    unsigned lhsScale, rhsScale; ///< offset of this lane's first row of scales
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
       int m = Share::firstM(warp), n = Share::firstN(warp);
       lhsOffset = Layout::offset(m + lane % 16, lane / 16);
       rhsOffset = Layout::offset(n + lane % 8 + lane / 16 * 8, lane / 8 % 2);
-      // Blocks that the warp does not have are read as its last one.
+      // A lane whose block is past the warp's last one reads the last block.
       int lhsBlock = minimum(lane % 4 / 2, Base::kMs - 1);
       int rhsBlock = minimum(lane % 4, Base::kNs - 1);
       lhsScale =
@@ -103,8 +111,10 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       this->place(m, n, lane);
     }
 
-    /// Reads the operands of `step` of the tiles at the shared addresses. A
-    /// step is two chunks, so it changes bits of the offset that rows do not.
+    /// Loads the operands of `step` from the tiles at shared-memory addresses
+    /// `lhs` and `rhs`. A step is two 16-byte chunks. The step index thus
+    /// affects other bits of the offset than the row does, so it is applied by
+    /// XOR.
     __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
                                          unsigned rhs, int step) const {
       unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));
@@ -135,7 +145,8 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       for (int m = 0; m < Base::kMs; ++m)
 #pragma unroll
         for (int column = 0; column < Base::kNs; ++column) {
-          // Back and forth, so that neighbours share an operand register.
+          // The order alternates so that consecutive MMAs share an operand
+          // register.
           int n = m % 2 ? Base::kNs - 1 - column : column;
           const unsigned *rhs = operands.rhs[n / 2] + n % 2 * 2;
           ptx::BlockScales ofLhs = {operands.lhsScales[m / 2], operands.byte,

@@ -1,14 +1,14 @@
-//===- simt.cuh - the engine of plain fused multiply-adds -------*- C++ -*-===//
+//===- simt.cuh - engine of plain multiply-adds -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine simt: f32 multiply-adds on every arch (of i8 those of integers, four
-// at a time), for f32 layers and as the slow truth of the others. A warp is 4 x
-// 8 threads; a thread's columns are 8 apart, so it holds a gate and its up
-// value, as with mma_sync.
+// Engine simt: f32 multiply-adds on every arch; i8 uses int32 dot products of
+// four elements. It serves f32 layers, and is the slow reference for the other
+// engines. A warp is 4 x 8 threads. A thread's columns are 8 apart, so a thread
+// holds a gate and its up value, as with mma_sync.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,12 +21,14 @@
 
 namespace moe::mma {
 
-/// kByGroup: sums of groups along k become totals one by one.
+/// Engine simt. `kByGroup`: accumulators of each scale group along k are added
+/// to totals.
 template <class Element, bool kByGroup = kSame<Element, e4m3>> struct Simt {
   using Input = Element;
-  /// One 16-byte chunk of a row.
+  /// Elements of one 16-byte chunk of a row.
   static constexpr int kStepK = kPerVector<Element>;
-  /// The sums are f32, but scales may change along k.
+  /// The accumulators are f32 and need no promotion for precision. Scales may
+  /// still change along k.
   static constexpr bool kPromoted = kByGroup;
 
   template <class Schedule>

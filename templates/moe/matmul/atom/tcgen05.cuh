@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine tcgen05: multiplies out of shared memory that one thread issues, bf16,
-// f16 or e4m3 with f32 sums in tensor memory, on sm_100 and its family. Weight
-// rows fill the 128 rows of an instruction and tokens its columns, whose number
-// is a word of the instruction: it is that of the tile, by 16. Sums of e4m3 are
-// of one stage (128 of k) where groups along k have scales. Tcgen05Scaled
-// multiplies e4m3 and e2m1 with the scales of blocks of both operands.
+// Engine tcgen05, for sm_100 and its family. One thread issues MMAs that read
+// bf16, f16 or e4m3 operands from shared memory and accumulate f32 in tensor
+// memory. Weight rows are the 128 rows of an instruction and tokens its
+// columns. The number of columns is a field of the instruction descriptor: the
+// tile's token count, rounded up to a multiple of 16. If groups along k have
+// scales, accumulators of e4m3 cover one pipeline stage (128 of k).
+// Tcgen05Scaled multiplies e4m3 and e2m1 with block scales of both operands.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +25,10 @@
 
 namespace moe::mma {
 
-/// kFast: sums of e4m3 stay where they are over all of k; they are f32 sums.
-/// kAtoms: of 64 rows that a warpgroup has.
+/// Engine tcgen05 without block scales.
+///
+///   kFast   accumulators of e4m3 cover all of k; they are f32
+///   kAtoms  atoms of 64 rows of a warpgroup
 template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   using Input = Element;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
@@ -36,16 +39,16 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   static constexpr int kStepK = 32 / int(sizeof(Element));
   static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
   static constexpr bool kTokensAreColumns = true;
-  /// Rows of a warpgroup, and bytes of an operand row in a stage.
+  /// Rows of a warpgroup, and bytes of an operand row in a pipeline stage.
   static constexpr int kRows = 128;
   static constexpr int kRowBytes = 128;
 
   template <int kTokens> struct Worker : TensorMemorySums<kTokens, kPromoted> {
     Worker() = default;
 
-    /// Begins to multiply a stage of 128 weight rows by so many tokens into
-    /// sums in tensor memory. isFirst: it forgets what was there. By one
-    /// thread.
+    /// Issues the MMAs of one pipeline stage: 128 weight rows by `tokens`
+    /// tokens, into accumulators at tensor-memory address `sums`. `isFirst`:
+    /// the first MMA overwrites the accumulators. Called by one thread.
     static __device__ __forceinline__ void issue(unsigned sums, unsigned rows,
                                                  unsigned columns, int tokens,
                                                  bool isFirst) {
@@ -61,11 +64,16 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   };
 };
 
-/// Block-scaled multiplies. Element: of tokens, e4m3 or e2m1x2. Scale: ue8m0 of
-/// 32 elements along k, or e4m3 of 16. Weight: Element, or e2m1 beside e4m3.
-/// Sizes along k are bytes of tokens, as in engine mma_sync_scaled. Each stage
-/// of the ring has columns of tensor memory for its scales, which are rewritten
-/// after the multiplies that read them have released the stage.
+/// Engine tcgen05 with block scales.
+///
+///   Element  element type of the tokens: e4m3 or e2m1x2
+///   Scale    ue8m0 for 32 elements along k, or e4m3 for 16
+///   Weight   Element, or e2m1 with e4m3 tokens
+///
+/// Sizes along k are bytes of tokens, as in engine mma_sync_scaled. Each
+/// pipeline stage has its own tensor-memory columns for scales. They are
+/// overwritten only after the MMAs that read them have released the pipeline
+/// stage.
 template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
@@ -85,19 +93,22 @@ template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
                                (kOfPowers || kSame<Scale, e4m3>),
                 "engine tcgen05 multiplies e4m3 with scales of ue8m0, and e2m1 "
                 "with those of ue8m0 or e4m3");
-  /// Scales of a row of a step, a byte each, and words of them of a stage.
+  /// Scales of one row and one step, one byte each, and 32-bit words of scales
+  /// of one row and one pipeline stage.
   static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
   static constexpr int kScaleWords = kRowBytes / kStepK * kStepScales / 4;
 
   template <int kTokens> struct Worker : TensorMemorySums<kTokens, false> {
     static_assert(kTokens <= 128, "an atom has the scales of 128 tokens");
-    /// Columns of a stage's scales: those of the weight rows, then of the
-    /// tokens.
+    /// Tensor-memory columns of the scales of one pipeline stage: those of the
+    /// weight rows, then those of the tokens.
     static constexpr int kScaleColumns = 2 * 4 * kScaleWords;
     Worker() = default;
 
-    /// As Tcgen05's. scales: the shared address of the atoms, those of the
-    /// weight rows first. columnsOfScales: their address in tensor memory.
+    /// Issues the copies of the scales to tensor memory, then MMAs as in
+    /// Tcgen05::Worker::issue. `scales`: shared-memory address of the scale
+    /// atoms, weight rows first. `columnsOfScales`: tensor-memory address of
+    /// the copies.
     static __device__ __forceinline__ void issue(unsigned sums, unsigned rows,
                                                  unsigned columns, int tokens,
                                                  bool isFirst, unsigned scales,

@@ -5,15 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine wgmma: asynchronous multiplies of a warpgroup out of shared memory,
-// bf16, f16 or e4m3 with f32 sums, on sm_90a. Swapped: weight rows fill the 64
-// rows of an instruction and tokens its columns, as many as the tile really
-// has, by 64 or 128 weight rows of a warpgroup. Or tokens fill the rows of
-// e4m3, and 128 or 256 weight rows are the columns: a thread then has two
-// tokens of each 64. It multiplies few scales where groups along k have some,
-// and four threads have all columns of a token. A gate and its up value (8
-// weight rows apart) lie in one thread. Sums of e4m3 are of one stage (128 of
-// k) and are then added to f32 totals, unless the layer wants them fast.
+// Engine wgmma, for sm_90a: asynchronous MMAs of a warpgroup, which read bf16,
+// f16 or e4m3 operands from shared memory and accumulate f32 in registers.
+//
+// By default the operands are swapped: weight rows are the 64 rows of an
+// instruction and tokens its columns. The number of columns then follows the
+// tile's actual token count. A warpgroup has 64 or 128 weight rows.
+//
+// For e4m3, tokens may instead be the rows, and 128 or 256 weight rows the
+// columns. A thread then has two tokens of every 64. It multiplies by few
+// scales if groups along k have scales, and four threads hold all columns of a
+// token.
+//
+// A gate and its up value (8 weight rows apart) are in one thread. Accumulators
+// of e4m3 cover one pipeline stage (128 of k) and are then added to f32 totals,
+// unless the layer requests fast accumulation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,28 +31,31 @@
 
 namespace moe::mma {
 
-/// kFast: sums of e4m3 stay where they are over all of k. kAtoms: of 64 rows
-/// that a warpgroup has. kWeightColumns: rows are tokens, and columns so many
-/// weight rows; 0: swapped.
+/// Engine wgmma.
+///
+///   kFast           accumulators of e4m3 cover all of k
+///   kAtoms          atoms of 64 rows of a warpgroup
+///   kWeightColumns  number of weight rows that are columns, with tokens as
+///                   rows, or 0 for swapped operands
 template <class Element, bool kFast = false, int kAtoms = 1,
           int kWeightColumns = 0>
 struct Wgmma {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
-  /// The sums of e4m3 keep fewer bits than f32 has.
+  /// The hardware accumulates e4m3 products with fewer bits than f32.
   static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
   static_assert(!kFast || kSame<Input, e4m3>,
                 "sums of 16-bit operands are f32 sums");
   static_assert(kAtoms == 1 || kAtoms == 2, "a warpgroup has 64 or 128 rows");
   static constexpr bool kTokensAreColumns = kWeightColumns == 0;
-  /// Rows of a warpgroup, and bytes of an operand row in a stage.
+  /// Rows of a warpgroup, and bytes of an operand row in a pipeline stage.
   static constexpr int kRows = 64 * kAtoms;
   static constexpr int kRowBytes = 128;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
                 "engine wgmma multiplies bf16, f16 or e4m3");
 
-  /// The multiplies of one warpgroup's share of a tile, and its sums: kRows
+  /// The MMAs of one warpgroup's part of a tile, and their accumulators: kRows
   /// weight rows by kTokens tokens, or kRows tokens by all weight rows.
   template <int kTokens>
   struct Worker
@@ -61,9 +70,9 @@ struct Wgmma {
       this->begin(thread, warpgroup);
     }
 
-    /// Begins to multiply a piece of the operands of a stage at the shared
-    /// addresses: the warpgroup's first row, and the first column.
-    /// kPromoted: forgets the sums before.
+    /// Issues the MMAs of one piece of a pipeline stage. `rows`, `columns`:
+    /// shared-memory addresses of the warpgroup's first row and of the first
+    /// column. If kPromoted, the first MMA overwrites the accumulators.
     __device__ __forceinline__ void multiply(int piece, unsigned rows,
                                              unsigned columns) {
       unsigned long long lhs = ptx::matrixDescriptor(
@@ -80,13 +89,13 @@ struct Wgmma {
         else
           ptx::multiplyShared<Input, Base::kPieceColumns>(to, lhs + step * 2,
                                                           rhs + step * 2);
-        // Its end tells that the last one's is near.
+        // When this group completes, the last MMA is about to complete.
         if (kPromoted && step == kRowBytes / 32 - 2)
           ptx::commitMultiplies();
       }
     }
 
-    /// Begins to multiply all pieces, one group of multiplies.
+    /// Issues the MMAs of all pieces as one wgmma group.
     __device__ __forceinline__ void multiplyAll(unsigned rows,
                                                 unsigned columns) {
       ptx::beginMultiply();
@@ -96,7 +105,8 @@ struct Wgmma {
       ptx::commitMultiplies();
     }
 
-    /// Begins to multiply one piece: two groups, the second one short.
+    /// Issues the MMAs of one piece as two wgmma groups. The second one holds
+    /// only the last MMA. For kPromoted.
     __device__ __forceinline__ void multiplyPiece(int piece, unsigned rows,
                                                   unsigned columns) {
       ptx::beginMultiply();

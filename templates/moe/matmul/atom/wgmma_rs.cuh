@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine wgmma_rs: multiplies of a warpgroup whose weight rows are registers
-// and whose tokens lie in shared memory, bf16, f16 or e4m3 with f32 sums, on
-// sm_90a. Weights are codes in the order of fragments (math/slabs.cuh): a warp
-// converts those of its 16 rows into registers while the multiplies before them
-// run. Sums of e4m3 are of one stage (128 of k), or of one step where weights
-// have scales of 32, and are then added to f32 totals.
+// Engine wgmma_rs, for sm_90a: MMAs of a warpgroup whose weight rows are
+// registers and whose tokens are in shared memory, bf16, f16 or e4m3, with f32
+// accumulators. Weights are codes (quantized values) in MMA fragment order
+// (moe/math/slabs.cuh). A warp converts the codes of its 16 rows in registers
+// while earlier MMAs run. Accumulators of e4m3 cover one pipeline stage (128 of
+// k), or one step if weights have scales of 32 elements. They are then added to
+// f32 totals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,20 +22,22 @@
 
 namespace moe::mma {
 
-/// kFast: not for this engine. kAtoms: of 64 rows that a warpgroup has.
+/// Engine wgmma_rs. `kFast`: not supported by this engine. `kAtoms`: atoms of
+/// 64 rows of a warpgroup.
 template <class Element, bool kFast = false, int kAtoms = 1>
 struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
   using Base = Wgmma<Element, kFast, kAtoms>;
   static_assert(!kFast, "engine wgmma_rs promotes sums of 8-bit operands");
-  /// Weights come as codes in slabs.
+  /// Weights are codes in slabs.
   static constexpr bool kSlabs = true;
 
   template <int kTokens> struct Worker : Base::template Worker<kTokens> {
     using Base::template Worker<kTokens>::Worker;
 
-    /// Begins to multiply a step of an atom's rows, which the threads hold, by
-    /// the tokens of a stage. kPromoted: the first step forgets the sums
-    /// before.
+    /// Issues the MMA of one step of an atom. `rows`: this thread's registers
+    /// of the atom's weight rows. `columns`: shared-memory address of the
+    /// tokens of the pipeline stage. If kPromoted, the MMA of step 0 overwrites
+    /// the accumulators.
     __device__ __forceinline__ void
     multiply(int atom, int step, const unsigned (&rows)[4], unsigned columns) {
       auto &to = this->sums[atom % Base::template Worker<kTokens>::kBuffers];
@@ -47,7 +50,7 @@ struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
         ptx::multiplyRegisters<Element, kTokens>(to, rows, tokens);
     }
 
-    /// Begins to multiply a step into sums that forget what was before.
+    /// Issues the MMA of one step, which overwrites the accumulators `to`.
     static __device__ __forceinline__ void
     multiplyStep(float (&to)[kTokens / 2], int step, const unsigned (&rows)[4],
                  unsigned columns) {

@@ -1,13 +1,13 @@
-//===- finished.cuh - bias and activation of sums ---------------*- C++ -*-===//
+//===- finished.cuh - bias and activation of results ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Every epilogue stores the activation of a sum, or of a gate's and its
-// up's. How the sum comes by its bias and its scales is for the epilogue to
-// say.
+// Every epilogue stores the activation of an accumulator, or of the
+// accumulators of a gate and its up value. The epilogue supplies a callable
+// `sum` that applies the scales and the bias.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +15,8 @@
 
 namespace moe {
 
-/// The result of each sum that is not an up value's. sum(i): sum i, scaled and
-/// with its bias.
+/// The callable that returns the activated result of accumulator i, which is
+/// not an up value's. `sum(i)`: accumulator i, scaled and with its bias.
 template <class Fragment, class Activation, class Sum> struct Finished {
   const Activation &activation;
   Sum sum;

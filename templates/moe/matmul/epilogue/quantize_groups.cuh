@@ -1,15 +1,15 @@
-//===- quantize_groups.cuh - swapped sums to e4m3 by groups -----*- C++ -*-===//
+//===- quantize_groups.cuh - swapped accumulators to e4m3 groups *- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogue of a Fragment whose rows are weight rows, where 128 columns of
-// the result share a scale. The CTA computes as many column tiles one after the
-// other as make such a group, and leaves each in shared memory as f32; then all
-// consumers quantize the group's rows from there. Nothing of f32 goes to global
-// memory, and no CTA waits for another.
+// The epilogue of a Fragment whose rows are weight rows, if 128 columns of the
+// result share a scale. The CTA computes the column tiles of such a group one
+// after another and stores each in shared memory as f32. All consumer warps
+// then quantize the group's rows from there. No f32 values go to global memory,
+// and no CTA waits for another one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,13 +24,14 @@
 
 namespace moe {
 
-/// The group of a Config in shared memory: a row of 128 f32 for each token.
+/// Layout of the staged group in shared memory: a row of 128 f32 values for
+/// each token.
 template <class Config> struct GroupStaging {
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kTileColumns = Config::Schedule::kTileN / kParts;
   static constexpr int kColumns = Config::kN / kParts;
   static constexpr int kGroups = ceilDiv(kColumns, 128);
-  /// Column tiles of a group.
+  /// Number of column tiles in a group.
   static constexpr int kTiles = 128 / kTileColumns;
   static constexpr int kRowBytes = 128 * 4;
   static constexpr int kBytes = Config::Schedule::kTileM * kRowBytes;
@@ -38,16 +39,16 @@ template <class Config> struct GroupStaging {
                 "column tiles must divide a group of 128 columns");
   static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
 
-  /// The place of a value: lanes that hold neighbouring pairs of tokens write
-  /// to different banks, and 8 neighbouring columns stay together.
+  /// Returns the byte offset of a value. Lanes that hold adjacent pairs of
+  /// tokens write to different banks, and 8 adjacent columns stay contiguous.
   static __device__ __forceinline__ unsigned offset(int token, int column) {
     return unsigned(token * kRowBytes + (column ^ token / 2 % 4 * 8) * 4);
   }
 };
 
-/// Leaves a warpgroup's share of column tile `tile` of the group. firstN: first
-/// weight row of the tile. thread: in the warpgroup. bias, activation: see
-/// storeSwapped.
+/// Stores a warpgroup's part of column tile `tile` of the group in shared
+/// memory. `firstN`: first weight row of the tile. `thread`: index in the
+/// warpgroup. `bias`, `activation`: see storeSwapped.
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
@@ -59,14 +60,15 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
   using Activation = typename Config::Activation;
   constexpr bool kGated = Activation::kGated;
   constexpr int kOwnColumns = Config::Mma::kRows / G::kParts;
-  // Columns between a warp's atoms, and between warps.
+  // Column stride between a warp's atoms, and between warps.
   constexpr int kAtomColumns = Fragment::kAtomRows / G::kParts;
   constexpr int kWarpColumns = Fragment::kWarpRows / G::kParts;
   auto value = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   int column = tile * G::kTileColumns + warpgroup * kOwnColumns +
                thread / 32 * kWarpColumns + thread % 32 / 4;
-  // Tokens that are a multiple of 8 apart, or a pair, swizzle alike.
+  // Tokens that differ by a multiple of 8, and the two tokens of a pair, have
+  // the same swizzle.
   int token = fragment.col(0);
   unsigned places[Fragment::kRowAtoms][2];
 #pragma unroll
@@ -86,8 +88,9 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
   }
 }
 
-/// Quantizes rows [0, rows) of the group that all consumers have left. thread:
-/// of kThreads consumers. data, scale: of row 0 and the group.
+/// Quantizes rows [0, rows) of the group after all consumer warps have staged
+/// it. `thread`: index among the kThreads consumer threads. `data`, `scale`:
+/// output of row 0 and of this group.
 template <class Config, int kThreads>
 __device__ __forceinline__ void storeGroup(unsigned shared, int thread,
                                            int rows, int group, e4m3 *data,
@@ -111,7 +114,7 @@ __device__ __forceinline__ void storeGroup(unsigned shared, int thread,
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         values[half][i] = __uint_as_float(chunks[half][i]);
-        // Columns that do not exist have no part in the scale.
+        // Columns past the end do not affect the scale.
         if (half == 0 ? hasFirst : hasSecond)
           largest = fmaxf(largest, fabsf(values[half][i]));
       }

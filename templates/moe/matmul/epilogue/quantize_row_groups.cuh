@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogue of a Fragment whose rows are tokens, where 128 columns of the
-// result share a scale. The four lanes of a quad have all columns of a group of
-// a token, so that its scale follows from two shuffles. Codes pass through
-// shared memory, 8 tokens of a warp at a time, so that global stores are whole
-// groups. No warp waits for another.
+// The epilogue of a Fragment whose rows are tokens, if 128 columns of the
+// result share a scale. The four lanes of a quad hold all columns of a token's
+// group, so two shuffles yield the maximum that determines the scale. The codes
+// (quantized values) pass through shared memory, 8 tokens of a warp at a time,
+// so that global stores are contiguous groups. No warp waits for another one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,16 +23,16 @@
 
 namespace moe {
 
-/// Sizes of the staging tiles of a Config, one for each warp: the codes of one
-/// group of 8 tokens.
+/// Sizes of the staging tiles of a Config. Each warp has one, for the codes of
+/// one group of 8 tokens.
 template <class Config> struct RowGroupStaging {
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kTokens = 8;
   static constexpr int kColumns = Config::kN / kParts;
   static constexpr int kGroups = ceilDiv(kColumns, 128);
-  /// Groups of a tile.
+  /// Number of groups in a tile.
   static constexpr int kTileGroups = Config::Schedule::kTileN / kParts / 128;
-  /// Rows begin in other banks.
+  /// Padded so that consecutive rows start at different banks.
   static constexpr int kRowBytes = 128 + 16;
   static constexpr int kWarpBytes = kTokens * kRowBytes;
   static constexpr int kBytes = Config::Schedule::kConsumerWarps * kWarpBytes;
@@ -41,9 +41,10 @@ template <class Config> struct RowGroupStaging {
   static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
 };
 
-/// Quantizes tokens [0, rows) of the tile. shared: RowGroupStaging::kWarpBytes
-/// of this warp's own. lane, firstN, bias, activation: see storeRows. data,
-/// scale: of row 0 of the tile and column or group 0. Called by whole warps.
+/// Quantizes tokens [0, rows) of the tile. `shared`: this warp's own
+/// RowGroupStaging::kWarpBytes. `lane`, `firstN`, `bias`, `activation`: see
+/// storeRows. `data`, `scale`: output of row 0 of the tile, at column or group
+/// 0. Called by whole warps.
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
@@ -52,7 +53,8 @@ storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
   static_assert(!Fragment::kTokensAreColumns,
                 "this epilogue takes tokens as rows");
   using S = RowGroupStaging<Config>;
-  /// Sums of a block of 8 result columns and two rows, and blocks of a group.
+  /// Accumulators of a thread for 8 result columns and two rows, and blocks of
+  /// 8 columns in a group.
   constexpr int kBlockSums = 4 * S::kParts;
   constexpr int kBlocks = 128 / 8;
   auto finished = finishedOf<Fragment>(
@@ -62,7 +64,7 @@ storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
 #pragma unroll
   for (int half = 0; half < Fragment::kSize / Fragment::kAtomSize * 2; ++half) {
     int first = half / 2 * Fragment::kAtomSize + half % 2 * 2;
-    // The first of 8 rows, that of lane 0.
+    // The row of lane 0, which is the first of 8 rows.
     int row = fragment.row(first) - lane / 4;
     if (row >= rows)
       break;
@@ -74,7 +76,7 @@ storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
 #pragma unroll
       for (int i = 0; i < 2 * kBlocks; ++i) {
         int block = part * kBlocks + i / 2;
-        // Columns that do not exist take no part.
+        // Columns past the end do not affect the scale.
         bool exists =
             S::kColumns % 128 == 0 || column + i / 2 * 8 < S::kColumns;
         values[i] =

@@ -1,14 +1,15 @@
-//===- store.cuh - sums to a result in global memory ------------*- C++ -*-===//
+//===- store.cuh - accumulators to global memory ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Written once against the concept Fragment: scale, add the bias, apply
-// the activation, round, and pass through shared memory so that global stores
-// are whole 16-byte chunks of a row. Where operands are swapped, 16-bit results
-// change rows and columns on their way there.
+// The epilogue of grid engines. It is written once against the concept Fragment
+// (moe/core/concepts.cuh). It applies the scales, the bias and the activation,
+// rounds, and passes the results through shared memory, so that global stores
+// are whole 16-byte chunks of a row. If the operands are swapped, results are
+// transposed on their way to shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +35,8 @@ template <class Config> struct Staging {
   static constexpr int kTileColumns =
       kGated ? Config::Schedule::kTileN / 2 : Config::Schedule::kTileN;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
-  /// A row and one chunk more, so that rows begin in other banks.
+  /// A row is padded by one chunk, so that consecutive rows start at different
+  /// banks.
   static constexpr int kRowBytes = kTileColumns * int(sizeof(Result)) + 16;
   static constexpr int kBytes = Config::Schedule::kTileM * kRowBytes;
   static_assert(kTileColumns * int(sizeof(Result)) % 16 == 0 &&
@@ -44,8 +46,8 @@ template <class Config> struct Staging {
 
 namespace detail {
 
-/// Brings the results of rows [0, rows) of the tile to the staging tile, of
-/// sums whose rows are tokens; see storeTile.
+/// Writes the results of rows [0, rows) of the tile to the staging tile. Rows
+/// of the accumulators are tokens. See storeTile for the parameters.
 template <class Config, class Fragment, class Bias, class Scale>
 __device__ __forceinline__ void
 stageTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
@@ -93,7 +95,7 @@ stageTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
   }
 }
 
-/// The same of sums whose columns are tokens.
+/// Like stageTile, for accumulators whose columns are tokens.
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
@@ -105,7 +107,8 @@ stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
   auto finished = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   int inBlock = int(threadIdx.x) % 32 / 4, pair = int(threadIdx.x) % 4 * 2;
-  // Four sums belong to 16 weight rows and 8 tokens of a warp.
+  // Four accumulators belong to a 16 x 8 block of weight rows and tokens of a
+  // warp.
 #pragma unroll
   for (int i = 0; i < Fragment::kSize; i += 4) {
     int token = fragment.col(i) - pair;
@@ -135,12 +138,17 @@ stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
 
 } // namespace detail
 
-/// Stores rows [0, rows) of the tile. result: row 0 of the tile, column 0 of
-/// the result. firstN: first weight row of the tile. bias: of the expert, or
-/// null without Config::kBias. activation: of the expert. scale(i, n): what sum
-/// i of weight row n is multiplied by (Scales::ofResult). inverse: see
-/// inverseOfScale. resultScales: of row 0 of the tile, of a result in codes.
-/// Called by all threads; shared: Staging::kBytes that nobody reads any more.
+/// Stores rows [0, rows) of the tile. Called by all threads of the CTA.
+///
+///   shared        Staging::kBytes that no thread reads any more
+///   firstN        first weight row of the tile
+///   bias          of the expert, or null without Config::kBias
+///   activation    of the expert
+///   result        output of row 0 of the tile, at column 0 of the result
+///   inverse       see inverseOfScale
+///   scale(i, n)   factor of accumulator i in weight row n (Scales::ofResult)
+///   resultScales  output of the scales of row 0 of the tile, if the result
+///                 is codes (quantized values)
 template <class Config, class Fragment, class Bias, class Stored, class Scale,
           class StoredScale = float>
 __device__ __forceinline__ void

@@ -1,15 +1,19 @@
-//===- store_chunk.cuh - a chunk of a row, quantized or not -----*- C++ -*-===//
+//===- store_chunk.cuh - chunk of a row, may be quantized -------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of both epilogues. A Config with the type Scaling leaves its
-// result quantized: with one given scale, the largest of the static scales of
-// all experts, as kernel quantize takes it; with one for each 128 columns, or
-// emulated (quantize_groups.cuh, quantize_row_groups.cuh, store_emulated.cuh).
-// Such a result is f32 until then.
+// The last step of storeTile and storeSwapped, and properties of results that
+// are quantized. If a Config has the type Scaling, its result is quantized, and
+// is f32 until this step. There are three forms:
+//
+//   one given scale     the maximum of the static scales of all experts, as in
+//                       kernel quantize
+//   one for each 128    quantize_groups.cuh and quantize_row_groups.cuh of
+//   columns             moe/matmul/epilogue
+//   emulated            moe/matmul/epilogue/store_emulated.cuh
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,33 +25,36 @@
 
 namespace moe {
 
-/// Whether a matmul quantizes its result.
+/// True if a matmul quantizes its result.
 template <class Config>
 inline constexpr bool quantizesResult = requires { typename Config::Scaling; };
 
-/// Whether 128 columns of it share a scale that follows from them.
+/// True if each 128 columns of the result share a scale that is computed from
+/// them.
 template <class Config> inline constexpr bool quantizesGroups = false;
 template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool quantizesGroups<Config> =
     quant::ofGroup<typename Config::Scaling>;
 
-/// Whether it becomes what codes stand for.
+/// True if the result is emulated: dequantized values of its codes, or the
+/// codes.
 template <class Config> inline constexpr bool emulatesResult = false;
 template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool emulatesResult<Config> =
     quant::isEmulated<typename Config::Scaling>;
 
-/// Whether it becomes codes with a scale for each group.
+/// True if the result is stored as codes with a scale for each group.
 template <class Config> inline constexpr bool encodesResult = false;
 template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool encodesResult<Config> =
     quant::isEncoded<typename Config::Scaling>;
 
-/// One over the given scale of all values, by a whole warp; 1 where there is
-/// none; `outer` of emulated values. `writes`: this warp stores the scale.
+/// Returns the reciprocal of the one given scale of the result, or 1 if there
+/// is none. For an emulated result, returns Scaling::outer of the stored scale.
+/// Called by a whole warp. `writes`: this warp stores the scale.
 template <class Config>
 __device__ __forceinline__ float
 inverseOfScale(const typename Config::Args &args, bool writes) {
@@ -83,8 +90,8 @@ inverseOfScale(const typename Config::Args &args, bool writes) {
   }
 }
 
-/// The scales of row `row`, of codes with one for each group; null
-/// of other results. kColumns: of the result.
+/// Returns the address of the scales of row `row` if the result is codes with a
+/// scale for each group, else null. `kColumns`: columns of the result.
 template <class Config, int kColumns>
 __device__ __forceinline__ auto *storedScales(const typename Config::Args &args,
                                               [[maybe_unused]] int row) {
@@ -95,8 +102,8 @@ __device__ __forceinline__ auto *storedScales(const typename Config::Args &args,
     return static_cast<float *>(nullptr);
 }
 
-/// Returns the offset of a row in what is stored: in bytes of codes, otherwise
-/// in elements.
+/// Returns the offset of a row in the stored result, in bytes for codes and in
+/// elements otherwise.
 template <class Config, int kColumns>
 __device__ __forceinline__ long long storedBefore(int row) {
   long long numbers = (long long)row * kColumns;
@@ -106,7 +113,7 @@ __device__ __forceinline__ long long storedBefore(int row) {
     return numbers;
 }
 
-/// Row 0 of what is stored.
+/// Returns the address of row 0 of the stored result.
 template <class Config>
 __device__ __forceinline__ auto *
 storedResult(const typename Config::Args &args) {
@@ -116,7 +123,9 @@ storedResult(const typename Config::Args &args) {
     return args.result;
 }
 
-/// Stores a chunk of a row: as it is, or 4 f32 times `inverse` in 8 bits.
+/// Stores a chunk of a row. A chunk of f32 that is stored in 8 bits is 4
+/// values, which are multiplied by `inverse` and rounded; otherwise the 16
+/// bytes are copied.
 template <class Result, class Stored>
 __device__ __forceinline__ void storeChunk(const Vector16 &chunk, Stored *to,
                                            float inverse) {

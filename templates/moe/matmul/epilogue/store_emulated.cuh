@@ -1,15 +1,15 @@
-//===- store_emulated.cuh - staged rows, emulated ---------------*- C++ -*-===//
+//===- store_emulated.cuh - emulated rows of the staging tile ---*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of storeTile where the result becomes what its codes stand for,
-// or the codes with their scales: the tile lies in shared memory as f32 by
-// then, and has whole groups. A thread takes 8 neighbours of a row, and those
-// that share a scale are lanes of a warp, as in kernel quantize, whose bits
-// these are.
+// The last step of storeTile if the result is emulated: it is stored as the
+// dequantized values of its codes, or as the codes with their scales. The tile
+// is in shared memory as f32 by then, and has whole groups. A thread processes
+// 8 contiguous values of a row, and the threads that share a scale are lanes of
+// one warp. The results are bitwise equal to those of kernel quantize.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,14 @@
 
 namespace moe {
 
-/// Stores rows [0, rows) of the tile that lies at `shared` (S: Staging) and
-/// begins at column firstColumn. data: of row 0, see storeTile. outer: see
-/// inverseOfScale. scales: of row 0, where there are codes. Called by all
-/// threads.
+/// Stores rows [0, rows) of the staged tile. Called by all threads of the CTA.
+///
+///   S            the Staging of the tile
+///   shared       shared-memory address of the tile
+///   firstColumn  result column of the tile's first column
+///   data         output of row 0, see storeTile
+///   outer        see inverseOfScale
+///   scales       output of the scales of row 0, if the result is codes
 template <class Config, class S, class Stored, class Scale = float>
 __device__ __forceinline__ void
 storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,
@@ -36,7 +40,8 @@ storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,
   static_assert(kPerRow % quant::kLanesOfScale<Scaling> == 0,
                 "a tile must hold whole groups of columns");
   static_assert(S::kColumns % kWide == 0, "rows must be whole pieces of 8");
-  // All lanes go on together, so that those of a group may ask each other.
+  // All lanes run the same number of iterations, because the lanes of a group
+  // exchange values with shuffles.
 #pragma unroll 1
   for (int base = 0; base < rows * kPerRow; base += Config::kThreads) {
     int item = base + int(threadIdx.x);
@@ -44,7 +49,7 @@ storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,
     int column = firstColumn + first;
     bool exists = row < rows &&
                   (S::kColumns % S::kTileColumns == 0 || column < S::kColumns);
-    // Columns behind the last one count in no group.
+    // Columns past the end are zero and do not affect a group's scale.
     float values[kWide] = {};
     if (exists) {
 #pragma unroll

@@ -1,4 +1,4 @@
-//===- store_rows.cuh - sums of token rows to memory ------------*- C++ -*-===//
+//===- store_rows.cuh - token rows to global memory -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The epilogue of a warpgroup's Fragment whose rows are tokens and whose
-// columns are weight rows: add the bias, apply the activation, round, and pass
-// through shared memory, 8 tokens of a warp at a time, so that global stores
-// are whole pieces of a token's row. No warp waits for another.
+// columns are weight rows. It adds the bias, applies the activation, rounds,
+// and passes the results through shared memory, 8 tokens of a warp at a time.
+// Global stores are then contiguous pieces of a token's row. No warp waits for
+// another one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,10 +33,11 @@ template <class Config> struct RowStaging {
   static constexpr int kTileColumns =
       kGated ? Config::Schedule::kTileN / 2 : Config::Schedule::kTileN;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
-  /// Columns that are staged at a time: those of 128 weight rows.
+  /// Columns that are staged at a time: the result columns of 128 weight rows.
   static constexpr int kParts = ceilDiv(int(Config::Schedule::kTileN), 128);
   static constexpr int kStagedColumns = kTileColumns / kParts;
-  /// Rows begin in other banks: four lanes write 32 or 16 neighbouring bytes.
+  /// Padded so that consecutive rows start at different banks. Four lanes write
+  /// 32 or 16 contiguous bytes.
   static constexpr int kRowBytes =
       kStagedColumns * int(sizeof(Result)) + 8 * int(sizeof(Result));
   static constexpr int kWarpBytes = kTokens * kRowBytes;
@@ -44,9 +46,10 @@ template <class Config> struct RowStaging {
                 "result rows must be whole 16-byte chunks");
 };
 
-/// The sums of a Fragment whose rows are tokens, with their bias. Each lane of
-/// a warp reads the biases of every 32nd weight row of the tile, and hands them
-/// over. firstN, bias: see storeRows. Made and called by whole warps.
+/// Accumulators with their bias, of a Fragment whose rows are tokens. Each lane
+/// loads the biases of every 32nd weight row of the tile; shuffles distribute
+/// them. `firstN`, `bias`: see storeRows. Constructed and called by whole
+/// warps.
 template <class Config, class Fragment> struct RowSums {
   static constexpr int kOfLane = Config::Schedule::kTileN / 32;
   const Fragment &fragment;
@@ -79,11 +82,15 @@ template <class Config, class Fragment> struct RowSums {
   }
 };
 
-/// Stores tokens [0, rows) of the tile. shared: RowStaging::kWarpBytes of this
-/// warp's own. lane: in the warp. result: row 0 of the tile, column 0 of the
-/// result. firstN: first weight row of the tile. bias: of the expert (biasOf of
-/// core/rank.cuh), or null without Config::kBias. activation: of the expert.
-/// Called by whole warps.
+/// Stores tokens [0, rows) of the tile. Called by whole warps.
+///
+///   shared      this warp's own RowStaging::kWarpBytes
+///   lane        lane in the warp
+///   firstN      first weight row of the tile
+///   bias        of the expert (biasOf of moe/core/rank.cuh), or null without
+///               Config::kBias
+///   result      output of row 0 of the tile, at column 0 of the result
+///   activation  of the expert
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
@@ -94,7 +101,7 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
                 "this epilogue takes tokens as rows");
   using S = RowStaging<Config>;
   using Result = typename Config::Result;
-  /// Sums of a block of 8 result columns and two rows.
+  /// Accumulators of a thread for 8 result columns and two rows.
   constexpr int kBlockSums = S::kGated ? 8 : 4;
   constexpr int kBlocks = Fragment::kAtomSize / S::kParts / kBlockSums;
   constexpr bool kTail = Config::kN % Config::Schedule::kTileN != 0;
@@ -111,7 +118,7 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
 #pragma unroll
   for (int half = 0; half < Fragment::kSize / Fragment::kAtomSize * 2; ++half) {
     int first = half / 2 * Fragment::kAtomSize + half % 2 * 2;
-    // The first of 8 rows, that of lane 0.
+    // The row of lane 0, which is the first of 8 rows.
     int row = fragment.row(first) - lane / 4;
     if (row >= rows)
       break;

@@ -1,4 +1,4 @@
-//===- store_swapped.cuh - sums of swapped operands to memory ---*- C++ -*-===//
+//===- store_swapped.cuh - swapped sums to memory ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The epilogue of a Fragment whose rows are weight rows and whose columns are
-// tokens: add the bias, apply the activation, round, and turn over in shared
-// memory, some tokens at a time, so that global stores are whole 16-byte chunks
-// of a token's row. Each warpgroup stores its own weight rows.
+// tokens. It adds the bias, applies the activation, rounds, and transposes in
+// shared memory, some tokens at a time. Global stores are then whole 16-byte
+// chunks of a token's row. Each warpgroup stores its own weight rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,27 +28,34 @@ template <class Config> struct SwappedStaging {
   using Result = typename Config::Result;
   static constexpr bool kGated = Config::Activation::kGated;
   static constexpr int kRows = Config::Mma::kRows;
-  /// Result columns of a warpgroup, of a CTA's tile and of the whole result.
+  /// Result columns of a warpgroup and of the whole result.
   static constexpr int kOwnColumns = kGated ? kRows / 2 : kRows;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
-  /// Tokens of two buffers: one fills up while the other is stored.
+  /// Tokens of both buffers. One buffer is filled while the other one is
+  /// stored.
   static constexpr int kTokens =
       minimum(Config::Schedule::kTileM,
               sizeof(Result) == 4 || kOwnColumns > 64 ? 32 : 64);
   static constexpr int kPass = kTokens >= 64 ? 32 : 16;
   static constexpr int kAtoms = kRows / 64;
-  /// A row and one chunk more, so that rows begin in other banks.
+  /// A row is padded by one chunk, so that consecutive rows start at different
+  /// banks.
   static constexpr int kRowBytes = kOwnColumns * int(sizeof(Result)) + 16;
   static constexpr int kBytes = kTokens * kRowBytes;
   static_assert(kColumns * int(sizeof(Result)) % 16 == 0,
                 "result rows must be whole 16-byte chunks");
 };
 
-/// Stores tokens [0, rows) of the tile. result: row 0 of the tile, column 0 of
-/// the result. firstN: first weight row of the tile. bias: of the expert, or
-/// null without Config::kBias. Called by a warpgroup; thread: in it; shared:
-/// SwappedStaging::kBytes of its own; barrier: a named barrier of its own;
-/// inverse: see storeChunk; activation: of the expert.
+/// Stores tokens [0, rows) of the tile. Called by a warpgroup.
+///
+///   shared      the warpgroup's own SwappedStaging::kBytes
+///   barrier     the warpgroup's own named barrier
+///   thread      index in the warpgroup
+///   firstN      first weight row of the tile
+///   bias        of the expert, or null without Config::kBias
+///   result      output of row 0 of the tile, at column 0 of the result
+///   inverse     see storeChunk
+///   activation  of the expert
 template <class Config, class Fragment, class Bias, class Stored>
 __device__ __forceinline__ void
 storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
@@ -60,17 +67,17 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
                 "this epilogue takes tokens as columns");
   using S = SwappedStaging<Config>;
   using Result = typename Config::Result;
-  constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< of 8 tokens
+  constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< 8 tokens each
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
-  // Columns between a warp's atoms, and between warps.
+  // Column stride between a warp's atoms, and between warps.
   constexpr int kAtomColumns = Fragment::kAtomRows * S::kOwnColumns / S::kRows;
   constexpr int kWarpColumns = Fragment::kWarpRows * S::kOwnColumns / S::kRows;
   int lane = thread % 32, warp = thread / 32;
 
   auto finished = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
-  // The begin of this warp's columns in the staging tile, and the chunk that
-  // this thread stores of every kRowsAtOnce-th token.
+  // `own` is the start of this warp's columns in the staging tile. `chunk` is
+  // the chunk that this thread stores of every kRowsAtOnce-th token.
   unsigned own = shared + unsigned(warp * kWarpColumns * int(sizeof(Result)));
   constexpr int kRowsAtOnce = 128 / kChunks;
   int storedToken = thread / kChunks, chunk = thread % kChunks;
@@ -81,7 +88,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   Stored *to = result + (long long)storedToken * S::kColumns + column;
   unsigned from = shared + unsigned(storedToken * S::kRowBytes + chunk * 16);
 
-  // Nobody reads the tile before this one any more.
+  // Waits until no thread reads the staging tile of the previous call.
   ptx::synchronize(barrier, 128);
 #pragma unroll
   for (int first = 0; first < kBlocks * 8; first += S::kPass) {
@@ -125,7 +132,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
             words);
       }
     }
-    // All wrote this buffer, and have read the other one.
+    // All threads have written this buffer and have read the other one.
     ptx::synchronize(barrier, 128);
 #pragma unroll
     for (int token = 0; token < S::kPass; token += kRowsAtOnce) {

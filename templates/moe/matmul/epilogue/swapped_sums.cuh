@@ -1,12 +1,12 @@
-//===- swapped_sums.cuh - sums of swapped operands --------------*- C++ -*-===//
+//===- swapped_sums.cuh - accumulators of swapped operands ------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// With swapped operands a thread has sums of few weight rows and many tokens,
-// so it reads their biases once.
+// With swapped operands, a thread has accumulators of few weight rows and many
+// tokens, so it loads the biases of its weight rows once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +19,10 @@
 
 namespace moe {
 
-/// A thread's sums with their bias.
+/// A thread's accumulators with their bias.
 template <class Config, class Fragment, class Bias> struct SwappedSums {
   const Fragment &fragment;
-  /// A thread's sums belong to two weight rows, 8 apart, of each atom.
+  /// A thread's accumulators belong to two weight rows of each atom, 8 apart.
   static constexpr int kAtoms = Fragment::kRowAtoms;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   float biases[Config::kBias ? 2 * kAtoms : 1];
@@ -34,7 +34,7 @@ template <class Config, class Fragment, class Bias> struct SwappedSums {
 #pragma unroll
       for (int j = 0; j < 2 * kAtoms; ++j) {
         int n = firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2);
-        // The last group of a result may have tiles behind the last column.
+        // The last group of a result may have tiles past the last column.
         constexpr bool kWhole = Config::kN % Config::Schedule::kTileN == 0 &&
                                 !quantizesGroups<Config>;
         bool exists = isBias<Config>(bias) && (kWhole || n < Config::kN);

@@ -1,15 +1,19 @@
-//===- warpgroup.cuh - the epilogue of a warpgroup --------------*- C++ -*-===//
+//===- warpgroup.cuh - epilogues of a warpgroup -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogues of an engine of warpgroups, with one interface: kBytes of
-// shared memory of all that multiply, kInTurn tiles of weight rows that a CTA
-// takes one after the other, scratch() (the begin of what a warpgroup may use
-// before), and store(). A Config has the one that fits its Fragment and its
-// result.
+// The epilogues of warpgroup engines have one interface:
+//
+//   kBytes     shared memory of all consumer warpgroups
+//   kInTurn    number of column tiles that a CTA computes one after another
+//   scratch()  start of the shared memory that a warpgroup may use before it
+//              calls store()
+//   store()    stores a warpgroup's part of a tile
+//
+// WarpgroupEpilogue selects the one that fits a Config's Fragment and result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,11 +32,11 @@ namespace moe {
 struct StoredTile {
   unsigned shared; ///< kBytes of the CTA
   int thread, warpgroup;
-  int firstRow, rows, firstN; ///< of the tile
+  int firstRow, rows, firstN; ///< first row, row count, first weight row
   float inverse;              ///< see inverseOfScale
 };
 
-/// Columns are tokens.
+/// The epilogue if columns are tokens.
 template <class Config> struct SwappedEpilogue {
   using Staging = SwappedStaging<Config>;
   static constexpr int kBytes =
@@ -54,7 +58,7 @@ template <class Config> struct SwappedEpilogue {
   }
 };
 
-/// Rows are tokens.
+/// The epilogue if rows are tokens.
 template <class Config> struct RowEpilogue {
   using Staging = RowStaging<Config>;
   static constexpr int kBytes = Staging::kBytes;
@@ -77,7 +81,8 @@ template <class Config> struct RowEpilogue {
   }
 };
 
-/// Columns are tokens, and 128 columns of the result share a scale.
+/// The epilogue if columns are tokens and 128 columns of the result share a
+/// scale.
 template <class Config> struct GroupEpilogue {
   using Staging = GroupStaging<Config>;
   static constexpr int kBytes = Staging::kBytes;
@@ -93,7 +98,7 @@ template <class Config> struct GroupEpilogue {
     constexpr int kTileN = Config::Schedule::kTileN;
     constexpr int kConsumers = 32 * Config::Schedule::kConsumerWarps;
     int turn = at.firstN / kTileN % kInTurn;
-    // Nobody reads the group before this one any more.
+    // Waits until no thread reads the previous group.
     if (turn == 0)
       ptx::synchronize(1, kConsumers);
     stageGroup<Config>(fragment, at.shared, at.thread, at.warpgroup, at.firstN,
@@ -109,7 +114,7 @@ template <class Config> struct GroupEpilogue {
   }
 };
 
-/// Rows are tokens, and 128 columns of the result share a scale.
+/// The epilogue if rows are tokens and 128 columns of the result share a scale.
 template <class Config> struct RowGroupEpilogue {
   using Staging = RowGroupStaging<Config>;
   static constexpr int kBytes = Staging::kBytes;

@@ -1,23 +1,30 @@
-//===- block_scales.cuh - scales that tensor cores multiply -----*- C++ -*-===//
+//===- block_scales.cuh - block scales for tensor cores ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of blocks along k, a byte each, of both operands. They come with
-// the stage whose elements they scale, as rows of whole words: those of the
-// weight rows first, then those of lhs. Rows that do not exist and blocks
-// behind kK have zeros, whose products with the zeros of their elements are 0.
-// For scales in tensor memory they come as atoms of 128 rows and 4 blocks
-// (math/scale_atoms.cuh), all of the weight rows first.
+// Feeds of the block scales of both operands, for engines whose MMAs apply
+// block scales (scalesBlocks). A scale covers a block along k and is one byte.
+// The scales are copied with the pipeline stage whose elements they scale, as
+// rows of whole words: the weight rows first, then lhs. Rows that do not exist
+// and blocks past kK have scales of zero; their elements are zeros, too, so the
+// products are 0.
 //
-// Scales of groups of 128 along k are powers of two in f32, stored as for the
-// engines that multiply sums by them. The exponent byte of such a scale is
-// written to a stage four times, once for each block of 32 along k.
+// If an engine reads scales from tensor memory, they are stored as atoms of 128
+// rows and 4 blocks (moe/math/scale_atoms.cuh), those of the weight rows first.
 //
-// Args: lhs_scale [lhs rows, blocks], rhs_scale [experts, kN, blocks], as the
-//   weight was stored. Of 128: as ScaleLayout says.
+// Scales of groups of 128 along k are powers of two in f32, stored as for
+// engines that multiply accumulators by them. The exponent byte of such a scale
+// is written to a stage four times, once for each block of 32 along k.
+//
+// Args:
+//   lhs_scale  [lhs rows, blocks], one byte each
+//   rhs_scale  [experts, kN, blocks], one byte each, in stored row order
+//
+// For groups of 128, both are f32 as in ScaleLayout
+// (moe/matmul/feed/scales.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +39,8 @@
 
 namespace moe {
 
-/// Bytes of a row's scales in a stage; 0 where the engine takes none.
+/// Returns the bytes of a row's scales in a stage; 0 if the engine applies no
+/// block scales.
 template <class Config> constexpr int stageScaleBytes() {
   using Mma = typename Config::Mma;
   if constexpr (scalesBlocks<Mma>)
@@ -41,7 +49,7 @@ template <class Config> constexpr int stageScaleBytes() {
     return 0;
 }
 
-/// The source of the scales of a stage: bytes, or f32 scales of groups.
+/// The source of a stage's scales: none, bytes, or f32 scales of groups of 128.
 enum class BlockScaleFeed { None, Bytes, Groups };
 template <class Config>
 inline constexpr BlockScaleFeed blockScaleFeed =
@@ -49,16 +57,17 @@ inline constexpr BlockScaleFeed blockScaleFeed =
     : ScaleLayout<Config>::kByGroup     ? BlockScaleFeed::Groups
                                         : BlockScaleFeed::Bytes;
 
-/// A thread's copies of the scales of a stage.
+/// A thread's copies of the scales of a stage, for scales of one byte.
 template <class Config, BlockScaleFeed kFeed = blockScaleFeed<Config>>
 struct BlockScaleCopier {
   using Schedule = typename Config::Schedule;
   using Mma = typename Config::Mma;
   static constexpr int kRowBytes = stageScaleBytes<Config>();
-  /// Scales of a row of an operand.
+  /// Number of scales of a row of an operand.
   static constexpr int kBlocks =
       ceilDiv(Config::kK * Mma::kStepScales, Mma::kStepK);
-  /// Bytes that are copied at a time, where rows begin at whole words.
+  /// True if rows start at whole words. kPiece is then the number of bytes of a
+  /// copy.
   static constexpr bool kWords = kBlocks % 4 == 0;
   static constexpr int kPiece =
       kWords && kRowBytes % 8 == 0 && kBlocks % 8 == 0 ? 8 : 4;
@@ -70,8 +79,8 @@ struct BlockScaleCopier {
   static_assert(kPasses <= 32, "a word has a bit of each pass");
 
   const unsigned char *from[kPasses]; ///< the row's scales
-  unsigned rows;                      ///< bit i: row of pass i exists
-  unsigned to;                        ///< shared address of pass 0 in stage 0
+  unsigned rows;                      ///< bit i: the row of pass i exists
+  unsigned to;                        ///< shared-memory address in stage 0
 
   __device__ __forceinline__ explicit BlockScaleCopier(unsigned shared)
       : to(shared + threadIdx.x * kPiece) {}
@@ -83,7 +92,8 @@ struct BlockScaleCopier {
     return itemOf(pass) % kPieces * kPiece;
   }
 
-  /// source, rows: see LhsCopier::setLhs.
+  /// Sets the addresses of a tile's scales. `source`, `lhsRows`: see
+  /// LhsCopier::setLhs.
   template <class Source>
   __device__ __forceinline__ void set(const typename Config::Args &args,
                                       int expert, int firstN, int lhsRows,
@@ -105,7 +115,8 @@ struct BlockScaleCopier {
     }
   }
 
-  /// offset: of the stage.
+  /// Issues the copies of one stage. `offset`: byte offset of the stage in the
+  /// ring.
   __device__ __forceinline__ void copy(unsigned offset, int tile) const {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
@@ -129,8 +140,9 @@ struct BlockScaleCopier {
   }
 };
 
-/// Scales of groups of 128 along k. A thread reads the scales of its rows one
-/// stage ahead, and writes a word a row and stage.
+/// A thread's copies of scales of groups of 128 along k. A thread loads the
+/// scales of its rows one stage ahead, and writes a word for each row and
+/// stage.
 template <class Config>
 struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
   using Schedule = typename Config::Schedule;
@@ -142,9 +154,9 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
                     Schedule::kTileK == 128,
                 "a stage must have the k of one scale");
 
-  const float *from[kPasses]; ///< the row's scales; null if there is no row
+  const float *from[kPasses]; ///< the row's scales, or null past the last row
   unsigned ahead[kPasses];    ///< the words of the next stage
-  unsigned to;                ///< shared address of pass 0 in stage 0
+  unsigned to;                ///< shared-memory address of pass 0 in stage 0
 
   __device__ __forceinline__ explicit BlockScaleCopier(unsigned shared)
       : to(shared + threadIdx.x * kWordBytes) {}
@@ -157,7 +169,8 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
                      : 0u;
   }
 
-  /// See BlockScaleCopier::set.
+  /// Sets the addresses of a tile's scales, like BlockScaleCopier::set, and
+  /// loads those of the first stage.
   template <class Source>
   __device__ __forceinline__ void set(const typename Config::Args &args,
                                       int expert, int firstN, int lhsRows,
@@ -178,7 +191,7 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
     fetch(0);
   }
 
-  /// Called for one tile after the other.
+  /// Writes the scales of one stage. Called for consecutive k tiles, from 0 on.
   __device__ __forceinline__ void copy(unsigned offset, int tile) {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i)
@@ -195,8 +208,8 @@ template <class Config> struct BlockScaleCopier<Config, BlockScaleFeed::None> {
   __device__ __forceinline__ void copy(unsigned, int) const {}
 };
 
-/// Copies the scales of a stage into atoms. Each producer thread copies those
-/// of one token and of one weight row of the tile.
+/// The copies of the scales of a stage into atoms. Each producer thread copies
+/// those of one token and of one weight row of the tile.
 template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
 struct ScaleAtomLoader {
   using Mma = typename Config::Mma;
@@ -205,11 +218,12 @@ struct ScaleAtomLoader {
   static constexpr int kAtomBytes = ScaleAtoms::kRows * ScaleAtoms::kColumns;
   /// Bytes of a stage.
   static constexpr int kBytes = 2 * kWords * kAtomBytes;
-  /// Scales of a row of an operand.
+  /// Number of scales of a row of an operand.
   static constexpr int kBlocks =
       ceilDiv(Config::kK * Mma::kStepScales, Mma::kStepK);
-  /// Rows begin at whole words and are copied asynchronously. Otherwise the
-  /// thread reads bytes, writes words, and arrives once more.
+  /// True if rows start at whole words, which are copied asynchronously.
+  /// Otherwise the thread loads bytes, stores words, and arrives once more at
+  /// the mbarrier.
   static constexpr bool kIsWhole = kBlocks % ScaleAtoms::kColumns == 0;
   static_assert(Schedule::kTileN == ScaleAtoms::kRows &&
                     Schedule::kTileM <= ScaleAtoms::kRows &&
@@ -218,9 +232,10 @@ struct ScaleAtomLoader {
 
   const unsigned char *ofToken, *ofRow;
   bool hasToken, hasRow;
-  int firstN; ///< of the weight rows
+  int firstN; ///< first weight row of the tile
 
-  /// rows: of the tile. source(r): which row of lhs is row r of it.
+  /// Sets the addresses of the tokens' scales. `rows`: number of rows of the
+  /// tile. `source(r)`: row of lhs for row r of the tile.
   template <class Source>
   __device__ __forceinline__ void setTokens(const typename Config::Args &args,
                                             int rows, Source source) {
@@ -239,7 +254,8 @@ struct ScaleAtomLoader {
              storedRow<Config>(hasRow ? n : firstN)) *
                 kBlocks;
   }
-  /// to: of the stage.
+  /// Copies the scales of step k. `to`: shared-memory address of the stage's
+  /// scales.
   __device__ __forceinline__ void copy(int k, unsigned to) const {
     const int row = int(threadIdx.x);
     const unsigned own = to + unsigned(row % ScaleAtoms::kRuns * 16 +
@@ -277,8 +293,8 @@ template <class Config> struct ScaleAtomLoader<Config, false> {
   static constexpr bool kIsWhole = true;
 };
 
-/// Returns the largest of the stored second scales of lhs. lane: of the warp.
-/// Called by whole warps.
+/// Returns the maximum of the stored second scales of lhs. `lane`: lane in the
+/// warp. Called by whole warps.
 template <class Config>
 __device__ __forceinline__ float
 largestSecondOfLhs(const typename Config::Args &args, int lane) {
@@ -288,8 +304,9 @@ largestSecondOfLhs(const typename Config::Args &args, int lane) {
   return ptx::warpMaximum(largest);
 }
 
-/// The second scales of swapped sums: the largest of the stored ones of lhs,
-/// and the expert's of rhs, or of its gates and of its ups, which alternate.
+/// The second scales of swapped accumulators. A factor is the product of the
+/// maximum of the stored second scales of lhs and the expert's second scale of
+/// rhs. The latter may differ for gates and ups, which alternate.
 template <class Config> struct SwappedSecondScales {
   float ofRows[2];
 
@@ -297,7 +314,7 @@ template <class Config> struct SwappedSecondScales {
       const WeightScales<Config> &weights)
       : ofRows{weights.ofRows[0], weights.ofRows[1]} {}
 
-  /// By whole warps.
+  /// Loads the second scales of lhs. Called by whole warps.
   template <class Args, class Source>
   __device__ __forceinline__ void fetchOwn(const Args &args, int thread, int,
                                            Source) {
@@ -314,7 +331,8 @@ template <class Config> struct SwappedSecondScales {
   }
 };
 
-/// Rows of a thread that have second scales of their own; 1 if none has.
+/// Returns the number of a thread's rows that have their own second scales, or
+/// 1 if all rows share one.
 template <class Worker, bool kOfRows> constexpr int ownSecondScales() {
   if constexpr (kOfRows)
     return Worker::kRows;
@@ -322,10 +340,11 @@ template <class Worker, bool kOfRows> constexpr int ownSecondScales() {
     return 1;
 }
 
-/// Multiplies sums by the second scales, once: the largest of the stored ones
-/// of lhs, or its row's where none is stored, and the expert's of rhs, or of
-/// its gates and of its ups. source(r): which row of lhs is row r of the tile,
-/// of `rows`. Called by whole warps.
+/// Multiplies accumulators by the second scales, once. The factor of lhs is the
+/// maximum of its stored second scales, or the one of the row if none are
+/// stored. The factor of rhs is the expert's, or that of its gates or ups.
+/// `source(r)`: row of lhs for row r of the tile. `rows`: number of rows of the
+/// tile. Called by whole warps.
 template <class Config, class Worker, class Source>
 __device__ __forceinline__ void
 multiplyBySecondScales(Worker &worker, const typename Config::Args &args,

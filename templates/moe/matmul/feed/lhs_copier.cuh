@@ -1,14 +1,15 @@
-//===- lhs_copier.cuh - rows of tokens into a ring --------------*- C++ -*-===//
+//===- lhs_copier.cuh - copies of token rows to a ring ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Every loop over a ring of stages copies rows of lhs so: each thread takes
-// 16-byte chunks of some rows, by cp.async. 16 codes of 6 bits take the first
-// 12 bytes of a chunk in shared memory, and ldmatrix unpacks them. Rows that do
-// not exist and chunks behind kK are zeros and are never read.
+// The copies of lhs rows that all loops over a ring of stages share. Each
+// thread copies 16-byte chunks of some rows with cp.async. 16 codes of 6 bits
+// occupy the first 12 bytes of a chunk in shared memory, and ldmatrix unpacks
+// them. Rows that do not exist and chunks past kK are filled with zeros; global
+// memory is not read there.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,22 +22,23 @@
 
 namespace moe {
 
-/// R: sizes of the ring, of which each stage begins with the tile of lhs. Has
-/// Layout, kRowBytes, kStageBytes, kRowsPerPass, kLhsPasses, kTiles and kTailK.
+/// A thread's copies of lhs. `R`: sizes of the ring, in which each stage starts
+/// with the tile of lhs. R has Layout, kRowBytes, kStageBytes, kRowsPerPass,
+/// kLhsPasses, kTiles and kTailK.
 template <class Config, class R> struct LhsCopier {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
   static_assert(R::kLhsPasses <= 32, "a word has a bit of each pass");
 
-  /// Rows are codes of fewer bits than the engine's elements.
+  /// True if elements of rows have fewer bits than the engine's.
   static constexpr bool kPadded = kBits<Input> < 8 * int(sizeof(Input));
   static constexpr int kTileBytes = Schedule::kTileK * kBits<Input> / 8;
 
-  const char *lhs;                ///< chunk 0 of the next stage, row 0
-  unsigned lhsRow[R::kLhsPasses]; ///< each row's distance, in chunks
-  unsigned lhsRows;               ///< bit i: row of pass i exists
-  int row, chunk;                 ///< of pass 0
-  unsigned destination;           ///< shared address in stage 0
+  const char *lhs;                ///< chunk 0 of row 0 in the next k tile
+  unsigned lhsRow[R::kLhsPasses]; ///< offset of each pass's row in chunks
+  unsigned lhsRows;               ///< bit i: the row of pass i exists
+  int row, chunk;                 ///< row and chunk of pass 0
+  unsigned destination;           ///< shared-memory address in stage 0
 
   __device__ __forceinline__ explicit LhsCopier(unsigned shared) {
     row = int(threadIdx.x) / R::Layout::kChunks;
@@ -44,9 +46,10 @@ template <class Config, class R> struct LhsCopier {
     destination = shared + R::Layout::offset(row, chunk);
   }
 
-  /// matrix: all lhs rows, rowChunks 16-byte chunks apart; source(r): which of
-  /// them is row r of the tile; rows: how many the tile has. A distance in
-  /// chunks reaches 64 GB with one register a row.
+  /// Sets the addresses of a tile's rows. `matrix`: all lhs rows. `rowChunks`:
+  /// row stride in 16-byte chunks. `rows`: number of rows of the tile.
+  /// `source(r)`: row of `matrix` for row r of the tile. An offset in chunks
+  /// reaches 64 GB with one register a row.
   template <class Source>
   __device__ __forceinline__ void
   setLhs(const Input *matrix, unsigned rowChunks, int rows, Source source) {
@@ -66,7 +69,7 @@ template <class Config, class R> struct LhsCopier {
            tile * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
   }
 
-  /// Pass i for k tile `tile`, into `stage`.
+  /// Issues the copy of pass i of k tile `tile` into `stage`.
   __device__ __forceinline__ void copyLhs(int i, int stage, int tile) {
     if (Schedule::kTileM % R::kRowsPerPass == 0 ||
         row + i * R::kRowsPerPass < Schedule::kTileM)
@@ -94,7 +97,8 @@ template <class Config, class R> struct LhsCopier {
   }
 };
 
-/// Begins to fill the first stages with rhs: it needs nothing but the expert.
+/// Issues the copies of rhs to the first stages. They depend only on the
+/// expert.
 template <class Copier>
 __device__ __forceinline__ void beginRhs(Copier &copier) {
   using R = typename Copier::R;
@@ -103,7 +107,7 @@ __device__ __forceinline__ void beginRhs(Copier &copier) {
     copier.copyRhs(s, s);
 }
 
-/// Begins to fill the first stages with lhs, after beginRhs and setLhs.
+/// Issues the copies of lhs to the first stages, after beginRhs and setLhs.
 template <class Copier>
 __device__ __forceinline__ void beginLhs(Copier &copier) {
   using R = typename Copier::R;

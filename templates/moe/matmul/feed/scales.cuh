@@ -1,14 +1,14 @@
-//===- scales.cuh - the scales of a tile's sums -----------------*- C++ -*-===//
+//===- scales.cuh - scales of a tile's accumulators -------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales that a thread's sums need, for any Fragment: those of a group
-// along k, which multiply partial sums, and those of a whole row or column,
-// which multiply the finished ones. Never read behind the last row, column or
-// group.
+// The scales of a thread's accumulators, for any Fragment. Scales of a group
+// along k multiply partial accumulators. Scales of a whole row or column
+// multiply the final ones. Scales past the last row, column or group are never
+// read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,8 @@
 
 namespace moe {
 
-/// Which scales lie where, of a Config with kN, kK, kInterleave and Quant.
+/// The layout of the scales in memory, for a Config with kN, kK, kInterleave
+/// and Quant.
 template <class Config> struct ScaleLayout {
   using Quant = typename Config::Quant;
   static constexpr quant::LhsScale kLhs = Quant::kLhsScale;
@@ -34,27 +35,29 @@ template <class Config> struct ScaleLayout {
       kLhs != quant::LhsScale::None || kRhs != quant::RhsScale::None;
   static_assert(kByGroup == (kRhs == quant::RhsScale::Block128),
                 "groups along k need scales of both operands");
-  /// Partial sums have scales of weight rows alone.
+  /// True if partial accumulators have scales of weight rows only.
   static constexpr bool kRowGroups = kRhs == quant::RhsScale::Groups;
-  /// Groups along k.
+  /// Number of groups along k.
   static constexpr int kGroups =
       ceilDiv(Config::kK, kRowGroups ? Quant::kPromoteK : 128);
-  /// Gate and up rows have blocks, or a tensor's scale, of their own.
+  /// Number of parts of a weight with separate blocks or tensor scales: gate
+  /// and up rows, or 1.
   static constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
   static constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
   static constexpr int kPartRows = Config::kN / kParts;
   static constexpr int kPartBlocks = ceilDiv(kPartRows, 128);
-  /// Scales of an expert's weight.
+  /// Number of scales of an expert's weight.
   static constexpr int kPerExpert =
       kRhs == quant::RhsScale::Block128  ? kParts * kPartBlocks * kGroups
       : kRhs == quant::RhsScale::Channel ? Config::kN
       : kRowGroups                       ? Config::kN * kGroups
                                          : kParts;
 
-  /// From the scale of a gate's block to that of its up's.
+  /// Offset from the scale of a gate's block to that of its up's.
   static constexpr int kToUp = (kUpFirst ? -1 : 1) * kPartBlocks * kGroups;
 
-  /// The index of a weight row's scale (Block128, Groups: of its first group).
+  /// Returns the index of a weight row's scale in those of its expert. For
+  /// Block128 and Groups: the scale of the first group.
   static __device__ __forceinline__ int rhsIndex(int weightRow) {
     if constexpr (kRhs == quant::RhsScale::Channel) {
       return storedRow<Config>(weightRow);
@@ -72,15 +75,15 @@ template <class Config> struct ScaleLayout {
   }
 };
 
-/// Whether each weight row has a second scale.
+/// True if each weight row has a second scale.
 template <class Config> inline constexpr bool scalesRowsTwice = false;
 template <class Config>
   requires requires { Config::kSecondPerRow; }
 inline constexpr bool scalesRowsTwice<Config> = Config::kSecondPerRow;
 
-/// The second scales of a thread's weight rows, two, 8 apart, of each kApart
-/// from weightRow on: those of the rows, or of an expert's gates and ups, which
-/// alternate by 8 rows.
+/// Loads the second scales of a thread's weight rows: two rows, 8 apart, in
+/// each kApart rows from weightRow on. There is one for each row, or one for
+/// the expert's gates and one for its ups, which alternate every 8 rows.
 template <class Config, int kApart = 64, int kCount, class Args>
 __device__ __forceinline__ void secondScales(const Args &args, int expert,
                                              int weightRow,
@@ -106,16 +109,18 @@ __device__ __forceinline__ void secondScales(const Args &args, int expert,
   }
 }
 
-/// The weights' scales of a thread whose weight rows begin at weightRow: those
-/// of its rows, if they are the same along k.
+/// The weights' scales of a thread whose weight rows start at weightRow, if
+/// they are constant along k. `kByGroup`: false.
 template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
 struct WeightScales {
   using Layout = ScaleLayout<Config>;
-  /// Two rows, 8 apart, of each atom; of codes in slabs the scales of their
-  /// scales, which are the same in all 64 if they are not of rows.
+  /// True if `ofRows` holds second scales, which are those of slabs and of
+  /// block scales. A thread has two rows, 8 apart, of each atom. Unless there
+  /// is one for each row, they are the same in all 64 rows.
   static constexpr bool kSecond =
       takesSlabs<typename Config::Mma> || scalesBlocks<typename Config::Mma>;
-  /// Rows are tokens: a lane has every 32nd weight row of the tile.
+  /// True if rows are tokens: a lane then has every 32nd weight row of the
+  /// tile.
   static constexpr bool kByLane =
       requires { requires !Config::Mma::kTokensAreColumns; } && !kSecond;
   static constexpr int count() {
@@ -129,12 +134,13 @@ struct WeightScales {
       return 1;
   }
   static constexpr int kCount = count();
-  /// From a thread's row of an atom to that of the next.
+  /// Stride from a thread's row of an atom to that of the next atom.
   static constexpr int kAtomRows =
       sumsInTensorMemory<typename Config::Mma> ? 16 : 64;
   float ofRows[kCount];
 
-  /// The first of a thread's weight rows. rowOfSums: that of its sums.
+  /// Returns the first of a thread's weight rows. `rowOfSums`: first row of its
+  /// accumulators.
   static __device__ __forceinline__ int firstRow(int rowOfSums, int thread) {
     return kByLane ? thread % 32 : rowOfSums;
   }
@@ -157,7 +163,7 @@ struct WeightScales {
   }
 };
 
-/// Scales of groups along k are a stage's: see StageScales.
+/// If scales change along k, they are copied with each stage: see StageScales.
 template <class Config> struct WeightScales<Config, true> {
   static __device__ __forceinline__ int firstRow(int rowOfSums, int) {
     return rowOfSums;
@@ -166,19 +172,21 @@ template <class Config> struct WeightScales<Config, true> {
   __device__ __forceinline__ WeightScales(const Args &, int, int) {}
 };
 
-/// The weights' scales of a stage of the ring, where they change along k: of
-/// each block of 128 weight rows of a tile, or of its gates and of its ups.
+/// The weights' scales of a stage of the ring, if they change along k. There is
+/// one for each block of 128 weight rows of a tile, or one for its gates and
+/// one for its ups.
 template <class Config> struct StageScales {
   using Layout = ScaleLayout<Config>;
   static constexpr int kParts = Layout::kParts;
   static constexpr int kTileN = Config::Schedule::kTileN;
   static constexpr int kCount = kParts == 2 ? 2 : ceilDiv(int(kTileN), 128);
   static_assert(kCount <= 2, "a tile has at most 256 weight rows");
-  /// Room in shared memory. Tokens' scales, which are read by fours, follow.
+  /// Bytes in shared memory. The tokens' scales, which are read four at a time,
+  /// follow.
   static constexpr int kBytes = 16;
 
-  /// The place in rhs_scale of the first group of scale i of a tile. A block
-  /// that does not exist takes the scale of one that does.
+  /// Returns the index in rhs_scale of the first group of scale i of a tile. A
+  /// block that does not exist uses the scale of one that does.
   static __device__ __forceinline__ unsigned first(int expert, int firstN,
                                                    int i) {
     // The first up row of a tile follows its first gates.
@@ -186,9 +194,9 @@ template <class Config> struct StageScales {
     return unsigned(expert * Layout::kPerExpert +
                     Layout::rhsIndex(row < Config::kN ? row : firstN));
   }
-  /// The begin of the scales of a warpgroup. Where weight rows are rows of an
-  /// instruction, its own begin at the tile's block `block` of 64 and lie in
-  /// one block of 128.
+  /// Returns the offset of a warpgroup's scales in bytes. If weight rows are
+  /// rows of an instruction, those of a warpgroup start at the tile's block
+  /// `block` of 64, and are within one block of 128.
   static constexpr __device__ __forceinline__ unsigned ofWarpgroup(int block) {
     return Config::Mma::kTokensAreColumns && kParts == 1 && kCount == 2
                ? unsigned(block / 2) * 4
@@ -196,7 +204,7 @@ template <class Config> struct StageScales {
   }
 };
 
-/// Operands without scales.
+/// The scales of accumulators that need none: all factors are 1.
 struct NoScales {
   __device__ __forceinline__ void fetchRows() {}
   __device__ __forceinline__ float ofResult(int, int) const { return 1.0f; }
@@ -206,7 +214,7 @@ struct NoScales {
   __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
 
-/// The type of scales: f32 for a Config that names none.
+/// The type of weight scales: f32 unless a Config has the type Scale.
 template <class Config> struct RhsScaleOf {
   using Type = float;
 };
@@ -216,29 +224,30 @@ struct RhsScaleOf<Config> {
   using Type = typename Config::Scale;
 };
 
-/// The scales of one worker's sums.
+/// The scales of one worker's accumulators, for grid engines.
 template <class Config, class Fragment> struct Scales {
   using Layout = ScaleLayout<Config>;
-  /// A warp's weight rows lie in one block, or one of gates and one of ups:
-  /// tiles and warps' shares are powers of two.
+  /// A warp's weight rows are within one block, or one of gates and one of ups,
+  /// because tiles and the warps' parts of them are powers of two.
   static_assert(!Layout::kByGroup ||
                     128 % (Fragment::kWarpN / Layout::kParts) == 0,
                 "a warp's weight rows must not cross a block of 128");
 
   using RhsScale = typename RhsScaleOf<Config>::Type;
-  /// Columns of a thread that have scales of their own for each group.
+  /// Columns of a thread that have their own scales for each group.
   static constexpr int kColumns = Layout::kRowGroups ? Fragment::kColumns : 1;
 
   const float *lhs;
-  const RhsScale *rhs; ///< of the expert
+  const RhsScale *rhs; ///< scales of the expert's weight
   int firstN;
-  unsigned lhsRow[Fragment::kRows]; ///< of each of the thread's rows
+  unsigned lhsRow[Fragment::kRows]; ///< index of each row's first scale
   float lhsScale[Fragment::kRows];
   float rhsScale[Layout::kParts];
   int rhsIndex[Layout::kParts];
   float columnScale[kColumns];
 
-  /// source(r): which row of lhs is row r of the tile.
+  /// Sets the addresses. `rows`: number of rows of the tile. `source(r)`: row
+  /// of lhs for row r of the tile.
   template <class Source>
   __device__ __forceinline__ Scales(const float *lhs, const RhsScale *rhs,
                                     int expert, int firstN, int rows,
@@ -251,7 +260,7 @@ template <class Config, class Fragment> struct Scales {
 #pragma unroll
     for (int slot = 0; slot < Fragment::kRows; ++slot) {
       int row = fragment.heldRow(slot);
-      // Rows that do not exist take the scales of one that does.
+      // Rows that do not exist use the scales of one that does.
       lhsRow[slot] =
           kRowScales ? unsigned(source(row < rows ? row : 0)) * kStride : 0;
     }
@@ -264,7 +273,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// Begins to read the scales of a group along k.
+  /// Loads the scales of a group along k.
   template <class Worker>
   __device__ __forceinline__ void fetchGroup(const Worker &worker, int group) {
     if constexpr (Layout::kRowGroups) {
@@ -284,7 +293,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// The factor of partial sum i of the fetched group.
+  /// Returns the factor of partial accumulator i in the fetched group.
   __device__ __forceinline__ float ofGroup(int i) const {
     if constexpr (Layout::kByGroup) {
       int part = Layout::kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
@@ -296,7 +305,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// Reads what finished sums are multiplied by, per row.
+  /// Loads the factors of final accumulators for each row.
   __device__ __forceinline__ void fetchRows() {
     if constexpr (Layout::kLhs == quant::LhsScale::Token ||
                   Layout::kLhs == quant::LhsScale::Tensor) {
@@ -306,7 +315,8 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// The factor of finished sum i; n: its weight row, below kN.
+  /// Returns the factor of final accumulator i. `n`: its weight row, less than
+  /// kN.
   __device__ __forceinline__ float ofResult(int i, int n) const {
     if constexpr (Layout::kByGroup)
       return 1.0f;

@@ -1,4 +1,4 @@
-//===- scales_rows.cuh - scales where rows are tokens -----------*- C++ -*-===//
+//===- scales_rows.cuh - scales if rows are tokens --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -7,12 +7,14 @@
 //
 // The scales of a warpgroup's Fragment whose rows are tokens and whose columns
 // are weight rows. A thread has two tokens, 8 apart, of each 64.
-// * Groups of 128 along k: 128 weight rows share a scale, or 128 gates and
-// their
-//   ups share two. Two products or four serve all partial sums of 64 tokens.
-// * Whole rows and columns: tokens' scales come with the first stage. Each lane
-//   of a warp reads the scales of every 32nd weight row before the multiplies,
-//   and hands them over at the end.
+//
+// Groups of 128 along k: 128 weight rows share a scale, or 128 gates and their
+// ups share two. Two or four products serve all partial accumulators of 64
+// tokens.
+//
+// Whole rows and columns: tokens' scales are copied with the first stage. Each
+// lane of a warp loads the scales of every 32nd weight row before the MMAs;
+// shuffles distribute them at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,7 +41,7 @@ template <class Config, class Fragment> struct RowScales {
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   Weights weights;
-  /// Scales of a group of k: see StageScales.
+  /// Scales of the weights for a group along k: see StageScales.
   float rhsScale[2];
   /// Scales of this thread's whole tokens.
   float own[Layout::kByGroup ? 1 : 2 * kAtoms];
@@ -47,7 +49,7 @@ template <class Config, class Fragment> struct RowScales {
   __device__ __forceinline__ explicit RowScales(const Weights &weights)
       : weights(weights) {}
 
-  /// Reads the weights' scales of a stage. from: those in shared memory.
+  /// Loads the weights' scales of a stage. `from`: their shared-memory address.
   __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup) {
       if constexpr (StageScales<Config>::kCount == 2) {
@@ -60,7 +62,7 @@ template <class Config, class Fragment> struct RowScales {
     }
   }
 
-  /// All sums of a piece take their scales at a time.
+  /// All accumulators of a piece are scaled as one chunk.
   static constexpr int kChunk = Fragment::kPieceSize;
   static constexpr int kChunks = 1;
   static constexpr int kAhead = Layout::kByGroup ? 1 : 0;
@@ -68,19 +70,20 @@ template <class Config, class Fragment> struct RowScales {
   struct OfTokens {
     float scales[2];
   };
-  /// This thread's first row of the tile. The index is computed anew if
-  /// registers are few.
+  /// Returns this thread's first row of the tile. It is recomputed from the
+  /// thread's index if registers are scarce.
   static __device__ __forceinline__ int firstRow() {
     return Fragment::rowOfThread(ptx::threadIndex() - kProducers);
   }
-  /// The begin of this thread's scales of a piece. shared: those of the tile.
+  /// Returns the address of this thread's scales of a piece. `shared`: address
+  /// of the scales of the tile's tokens.
   static __device__ __forceinline__ unsigned
   ofThread(unsigned shared, int piece, const Fragment &fragment) {
     bool few = Config::Mma::kRows > 64 || kTileN > 128;
     int row = few ? firstRow() : fragment.firstRow;
     return shared + unsigned(row + piece / Fragment::kPiecesOfAtom * 64) * 4;
   }
-  /// from: see ofThread.
+  /// Loads the scales of two tokens. `from`: see ofThread.
   __device__ __forceinline__ void fetchTokens(unsigned from, int,
                                               OfTokens &to) const {
     if constexpr (Layout::kByGroup)
@@ -89,7 +92,7 @@ template <class Config, class Fragment> struct RowScales {
         to.scales[slot] =
             __uint_as_float(ptx::loadShared(from + unsigned(slot * 8 * 4)));
   }
-  /// The factor of partial sum i of a piece.
+  /// Returns the factor of partial accumulator i of a piece.
   __device__ __forceinline__ float ofGroup(const OfTokens &of, int piece,
                                            int i) const {
     if constexpr (!Layout::kByGroup)
@@ -103,8 +106,8 @@ template <class Config, class Fragment> struct RowScales {
   template <class Args, class Source>
   __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
 
-  /// Reads the scales of whole tokens, which come with the first stage of a
-  /// tile. from: those in shared memory.
+  /// Loads the scales of whole tokens, which are copied with the first stage of
+  /// a tile. `from`: their shared-memory address.
   __device__ __forceinline__ void readFirst(unsigned from)
     requires(!ScaleLayout<Config>::kByGroup)
   {
@@ -115,8 +118,8 @@ template <class Config, class Fragment> struct RowScales {
     }
   }
 
-  /// Multiplies the results where scales are of whole rows and columns. Called
-  /// by whole warps.
+  /// Multiplies the final accumulators if scales are of whole rows and columns.
+  /// Called by whole warps.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned, int,
                                          int) {
     if constexpr (!Layout::kByGroup) {
@@ -125,7 +128,7 @@ template <class Config, class Fragment> struct RowScales {
       for (int column = 0; column < Fragment::kAtomSize; column += 4)
 #pragma unroll
         for (int next = 0; next < 2; ++next) {
-          // Weight row column * 2 + quad * 2 + next of the tile.
+          // This is weight row column * 2 + quad * 2 + next of the tile.
           float ofWeight =
               __shfl_sync(0xffffffffu, weights.ofRows[column * 2 / 32],
                           column * 2 % 32 + quad * 2 + next);
@@ -150,7 +153,7 @@ secondScalesOf(const WeightScales<Config> &weights) {
 }
 } // namespace detail
 
-/// The scales of a Fragment's sums.
+/// Returns the scales of a Fragment's accumulators.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   if constexpr (takesSlabs<typename Config::Mma> && Config::Mma::kPromoted)

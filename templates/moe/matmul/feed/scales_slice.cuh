@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of a Fragment with swapped operands, whose tokens stay in shared
-// memory. The rows of a stage's weights share one scale. Scales of whole rows
-// and columns are read as scales_swapped.cuh says.
+// The scales of a Fragment with swapped operands whose tokens stay in shared
+// memory, for slices: 128 columns of the result. All weight rows of a stage
+// share one scale. Scales of whole rows and columns are read as in
+// moe/matmul/feed/scales_swapped.cuh.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,9 @@ struct SliceScales : SwappedScales<Config, Fragment> {
       __forceinline__ explicit SliceScales(const WeightScales<Config> &weights)
       : SwappedScales<Config, Fragment>(weights) {}
 
-  /// The lane that gives a stage back for its warp is the one that reads the
-  /// stage's scale. Others get it from there while products are on their way.
+  /// Loads the weights' scale of a stage. Lane 0, which releases the stage for
+  /// its warp, loads it from shared memory. The other lanes receive it by a
+  /// shuffle while MMAs run.
   __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup) {
       if (threadIdx.x % 32 == 0)
@@ -39,7 +41,8 @@ struct SliceScales : SwappedScales<Config, Fragment> {
     }
   }
 
-  /// Tokens' scales are read where they are needed, and not out of the ring.
+  /// Tokens' scales are read just before they are used. They are not in the
+  /// ring.
   static constexpr int kChunk = 4;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
   static constexpr int kAhead = 0, kReleased = -1;

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The scales of a Fragment whose rows are weight rows and whose columns are
-// tokens. A thread has two weight rows, 8 apart, of each 64, and many tokens:
-// the scales of a group of 128 of their k come through shared memory, four at a
-// time; those of a whole token are read by one thread each while the warpgroup
-// multiplies, and come through shared memory at the end.
+// tokens. A thread has two weight rows, 8 apart, of each 64, and many tokens.
+// Tokens' scales of a group of 128 along k are read from shared memory, four at
+// a time. Scales of a whole token are loaded by one thread each while the
+// warpgroup multiplies, and are distributed through shared memory at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,9 +22,9 @@
 
 namespace moe {
 
-/// The place of a token's scale among those of a tile, in bytes. Where tokens
-/// are columns the four of a thread (columns q * 2, + 1, + 8, + 9 of 16) are
-/// neighbours.
+/// Returns the byte offset of a token's scale among those of a tile. If tokens
+/// are columns, the four scales of a thread (columns q * 2, + 1, + 8, + 9 of
+/// 16) are contiguous.
 template <bool kTokensAreColumns>
 __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
   if constexpr (!kTokensAreColumns)
@@ -34,19 +34,19 @@ __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
          4;
 }
 
-/// The scales of whole tokens, or of all.
+/// The scales of whole tokens, or the one of all tokens.
 template <class Config, class Fragment> struct TokenScales {
   using Layout = ScaleLayout<Config>;
   static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   static constexpr int kTokens = kAtomSize * 2;
-  /// Token scales that a thread reads from global memory.
+  /// Number of token scales that a thread loads from global memory.
   static constexpr int kOwn = kOfTokens ? ceilDiv(kTokens, 128) : 1;
   float own[kOwn];
 
-  /// Begins to read the scales of whole tokens. source(r): which row of lhs is
-  /// token r of the tile.
+  /// Loads the scales of whole tokens. `source(r)`: row of lhs for token r of
+  /// the tile.
   template <class Args, class Source>
   __device__ __forceinline__ void fetchOwn(const Args &args, int thread,
                                            int rows, Source source) {
@@ -62,7 +62,7 @@ template <class Config, class Fragment> struct TokenScales {
     }
   }
 
-  /// Four scales of the tokens from this address on for each 16 of them.
+  /// Loads four scales for each 16 tokens, starting at address `from`.
   template <int kCount>
   static __device__ __forceinline__ void load(unsigned from,
                                               float (&scales)[kCount]) {
@@ -76,15 +76,16 @@ template <class Config, class Fragment> struct TokenScales {
     }
   }
 
-  /// Multiplies the results by them and by ofRow(2 * atom + j), j: a thread's
-  /// weight row of an atom. shared: room for the warpgroup's tokens; barrier:
-  /// its named barrier.
+  /// Multiplies the final accumulators by the tokens' scales and by ofRow(2 *
+  /// atom + j), in which j is a thread's weight row of an atom, 0 or 1.
+  /// `shared`: room for the scales of the warpgroup's tokens. `barrier`: its
+  /// named barrier.
   template <class OfRow>
   __device__ __forceinline__ void multiply(Fragment &fragment, unsigned shared,
                                            int barrier, int thread,
                                            OfRow ofRow) const {
     if constexpr (kOfTokens) {
-      // Nobody reads what was there before any more.
+      // No thread reads the previous contents any more.
       ptx::synchronize(barrier, 128);
 #pragma unroll
       for (int j = 0; j < kOwn; ++j)
@@ -126,9 +127,9 @@ struct SwappedScales : TokenScales<Config, Fragment> {
         rhsScale[j] = weights.ofRows[j];
   }
 
-  /// Reads the weights' scales of a stage. A warpgroup's weight rows lie in one
-  /// block, or one of gates and one of ups: tiles begin at multiples of its
-  /// rows. from: those in shared memory.
+  /// Loads the weights' scales of a stage. A warpgroup's weight rows are within
+  /// one block, or one of gates and one of ups, because tiles start at
+  /// multiples of its rows. `from`: their shared-memory address.
   __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup) {
       if constexpr (Layout::kParts == 2) {
@@ -141,38 +142,40 @@ struct SwappedScales : TokenScales<Config, Fragment> {
     }
   }
 
-  /// Sums of a piece that take their scales at a time: all, where registers
-  /// suffice.
+  /// Number of a piece's accumulators that are scaled as one chunk: all of them
+  /// if registers suffice.
   static constexpr int kChunk = Fragment::kSize < 128 ? Fragment::kPieceSize
                                 : Fragment::kPieceSize % 16 == 0 && kAtoms == 1
                                     ? 16
                                     : 8;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
-  /// Chunks that are read ahead, and the one at which all are read.
+  /// Number of chunks whose scales are read ahead, and the chunk at which all
+  /// scales have been read, so that the stage is released.
   static constexpr int kAhead = 1;
   static constexpr int kReleased = maximum(kChunks - 2, 0);
 
-  /// The tokens' scales of a group, of kChunk sums.
+  /// The tokens' scales of a group along k, for kChunk accumulators.
   struct OfTokens {
     float scales[kChunk / 2];
   };
-  /// The begin of this thread's scales of a piece. shared: those of the tile.
+  /// Returns the address of this thread's scales of a piece. `shared`: address
+  /// of the scales of the tile's tokens.
   static __device__ __forceinline__ unsigned
   ofThread(unsigned shared, int piece, const Fragment &fragment) {
-    // The thread's index is read anew if registers are few.
+    // The thread's index is read again if registers are scarce.
     int quad = kAtoms > 1 ? ptx::threadIndex() % 4 : fragment.firstCol / 2;
     return shared + unsigned(piece % Fragment::kPiecesOfAtom *
                                  Fragment::kPieceColumns * 4 +
                              quad * 16);
   }
-  /// from: see ofThread.
+  /// Loads the tokens' scales of a chunk. `from`: see ofThread.
   __device__ __forceinline__ void fetchTokens(unsigned from, int chunk,
                                               OfTokens &to) const {
     if constexpr (Layout::kByGroup)
       load(from + unsigned(chunk * kChunk * 2 * 4), to.scales);
   }
 
-  /// The factor of partial sum i of a chunk of a piece.
+  /// Returns the factor of partial accumulator i of a chunk of a piece.
   __device__ __forceinline__ float ofGroup(const OfTokens &of, int,
                                            int i) const {
     if constexpr (Layout::kByGroup)
@@ -181,8 +184,8 @@ struct SwappedScales : TokenScales<Config, Fragment> {
       return 1.0f;
   }
 
-  /// Multiplies the results where a scale is of a whole row or column: see
-  /// TokenScales.
+  /// Multiplies the final accumulators if a scale is of a whole row or column.
+  /// See TokenScales.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned shared,
                                          int barrier, int thread) {
     if constexpr (!Layout::kByGroup)

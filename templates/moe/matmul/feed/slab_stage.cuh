@@ -1,12 +1,13 @@
-//===- slab_stage.cuh - places of slabs in a stage --------------*- C++ -*-===//
+//===- slab_stage.cuh - layout of slabs in a stage --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// How many codes, scales and zero points a weight and a stage of the ring have
-// in the order of fragments (math/slabs.cuh), and where they lie in a stage.
+// The sizes of slabs: codes (quantized values), scales and zero points in MMA
+// fragment order (moe/math/slabs.cuh), and their offsets in a stage of the
+// ring.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,13 +19,13 @@
 
 namespace moe {
 
-/// The numbers of a Config's weights along k.
+/// The sizes of a Config's codes and scale groups along k.
 template <class Config> struct SlabNumbers {
   using Weight = typename Config::Weight;
   using Scale = typename Config::Scale;
   using Codes = Slabs<kBits<Weight>, 8 * int(sizeof(typename Config::Input))>;
-  /// Elements of k that share a scale, groups of a weight row, and those of it
-  /// in a block.
+  /// Elements along k that share a scale, groups of a weight row, and groups of
+  /// a weight row in a block.
   static constexpr int kGroupK = Config::kScaleColumns == kWholeExtent
                                      ? Config::kK
                                      : Config::kScaleColumns;
@@ -39,7 +40,7 @@ template <class Config> struct SlabNumbers {
                                       Codes::kColumns % kGroupK == 0),
                 "groups along k must be 16, 32 or whole blocks");
 
-  /// The group of the first column of block k of a weight row.
+  /// Returns the group of the first column of block k of a weight row.
   static __device__ __forceinline__ int firstGroup(int k) {
     if constexpr (Config::kScaleColumns == kWholeExtent)
       return 0;
@@ -48,20 +49,20 @@ template <class Config> struct SlabNumbers {
   }
 };
 
-/// Their places in a stage of the ring.
+/// The offsets of codes, scales and zero points in a stage of the ring.
 template <class Config> struct SlabStage : SlabNumbers<Config> {
   using typename SlabNumbers<Config>::Codes;
   using typename SlabNumbers<Config>::Scale;
   using SlabNumbers<Config>::kGroupK;
   static constexpr int kTileK = Config::Schedule::kTileK;
-  /// Blocks along the weight rows and along k. Those of the same rows follow
-  /// each other.
+  /// Blocks of a stage along the weight rows and along k. Blocks of the same
+  /// rows are contiguous.
   static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
   static constexpr int kBlocksOfK = kTileK / Codes::kColumns;
   static_assert(Config::Schedule::kTileN % Codes::kRows == 0 &&
                     kTileK % Codes::kColumns == 0,
                 "a stage must be whole blocks");
-  /// Groups of a weight row.
+  /// Groups of a weight row in a stage.
   static constexpr int kStageGroups =
       Config::kScaleColumns != kWholeExtent && kGroupK < kTileK
           ? kTileK / kGroupK
@@ -70,18 +71,20 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
                     kGroupK % kTileK == 0 || kTileK % kGroupK == 0,
                 "a stage must be whole groups, or a group whole stages");
 
-  /// Bytes of codes, scales and zero points of 64 weight rows, and where the
-  /// first scales and zero points lie in a stage.
+  /// Bytes of codes, scales and zero points of 64 weight rows, and offsets of
+  /// the first scales and zero points in a stage.
   static constexpr int kCodeBytes = kBlocksOfK * Codes::kBlockBytes;
   static constexpr int kScaleBytes = kStageGroups * 64 * int(sizeof(Scale));
   static constexpr int kZeroBytes = Config::kZeroPoint ? kStageGroups * 64 : 0;
   static constexpr int kScales = kBlocks * kCodeBytes;
   static constexpr int kZeros = kScales + kBlocks * kScaleBytes;
   static constexpr int kUsedBytes = kZeros + kBlocks * kZeroBytes;
-  /// Tokens behind them begin at a multiple of 1024.
+  /// Rounded up so that the token tile that follows starts at a multiple of
+  /// 1024 bytes.
   static constexpr int kBytes = ceilDiv(kUsedBytes, 1024) * 1024;
 
-  /// The group of the first column of a block along k, among those of a stage.
+  /// Returns the group of the first column of a block along k, relative to the
+  /// first group of the stage.
   static constexpr int groupOf(int blockOfK) {
     return blockOfK * kStageGroups / kBlocksOfK;
   }

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The copies of a stage's tokens, and of the scales of the stage's group along
-// k, those of the weights, too. All producers gather rows of lhs with cp.async:
-// a thread copies a 16-byte chunk of every so many rows. The places of a
-// thread's rows stay in its registers. If registers are few, a lane keeps the
-// place of one row, and hands it over each time. Rows that lie one behind the
-// other may come by the copy engine, as boxes of a tensor map, of which one
-// thread asks.
+// The feed of a stage's tokens, and of the scales of the stage's group along k,
+// also those of the weights. All producer threads gather rows of lhs with
+// cp.async: a thread copies one 16-byte chunk of every kRowsPerPass-th row. A
+// thread keeps the offsets of its rows in registers. If registers are scarce,
+// each lane keeps the offset of one row, and shuffles distribute the offsets in
+// every step. Contiguous rows may instead be copied by TMA, as boxes of a
+// tensor map; one thread issues these copies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,12 +28,12 @@
 
 namespace moe {
 
-/// The chunk of a pass that a producer thread copies.
+/// The chunk of each pass that a producer thread copies.
 template <class Config> struct TokenChunk {
   using S = Specialized<Config>;
   int row = int(threadIdx.x) / S::Layout::kChunks;
   int chunk = int(threadIdx.x) % S::Layout::kChunks;
-  unsigned destination; ///< in the first stage
+  unsigned destination; ///< shared-memory address in the first stage
 
   __device__ __forceinline__ explicit TokenChunk(unsigned shared)
       : destination(shared + S::kWeightBytes + S::Layout::offset(row, chunk)) {}
@@ -41,14 +41,18 @@ template <class Config> struct TokenChunk {
 
 namespace detail {
 
-/// Every thread has the places of all rows that it copies. Members, as of
-/// HandedRows: beginSteps before the steps of a tile, and advance after each;
-/// place is the place of a pass's row, asked for kBatch passes at a time; copy
-/// copies a pass.
+/// Row offsets, if every thread keeps those of all rows that it copies. OwnRows
+/// and HandedRows have the same members:
+///
+///   beginSteps()  is called before the steps of a tile
+///   advance()     is called after each step
+///   place()       returns the offset of a pass's row; the offsets of kBatch
+///                 passes are queried at a time
+///   copy()        issues the copy of a pass
 template <class Config> struct OwnRows {
   using S = Specialized<Config>;
   static constexpr int kBatch = S::kPasses;
-  int row; ///< that this thread copies, of each pass
+  int row; ///< row of pass 0 that this thread copies
   unsigned held[S::kPasses];
   const char *lhs;
 
@@ -79,8 +83,8 @@ template <class Config> struct OwnRows {
   }
 };
 
-/// A lane has the place of one row of its warp of every 32, and two passes'
-/// places are handed over at a time.
+/// Row offsets, if each lane keeps that of one row of every 32 rows of its
+/// warp. Shuffles distribute the offsets of two passes at a time.
 template <class Config> struct HandedRows {
   using S = Specialized<Config>;
   static constexpr int kBatch = minimum(S::kPasses, 2);
@@ -128,7 +132,7 @@ template <class Config> struct RowsOfThread<Config, false> {
   using Type = HandedRows<Config>;
 };
 
-/// The copies of a stage's rows by all producers, a 16-byte chunk a thread.
+/// The copies of a stage's rows by all producers, one 16-byte chunk a thread.
 template <class Config> struct CopiedRows {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
@@ -141,16 +145,17 @@ template <class Config> struct CopiedRows {
   const SlotTile &tile;
   const Chunk &own;
   Rows rows;
-  int passes; ///< that copy the rows of the tile; at most one more than kPasses
-  /// A divisor of `passes`: the copies end at multiples of it alone.
+  int passes; ///< passes that copy the tile's rows; at most kPasses + 1
+  /// A divisor of `passes`. Copies end only at multiples of it.
   static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
                                     ? S::kCopiedTokens / S::kRowsPerPass
                                     : 1;
 
-  /// The 16-byte chunks of a row of lhs.
+  /// Returns the row stride of lhs in 16-byte chunks.
   static __device__ __forceinline__ unsigned
   rowChunks(const typename Config::Args &args) {
-    // Else it is a register's, all the time.
+    // Prevents the compiler from keeping the stride in a register during the
+    // mainloop.
     long long rowStride = args.lhs_row_stride;
     asm volatile("" : "+l"(rowStride));
     return unsigned(rowStride / (kPerVector<Input> * kNumbers<Input>));
@@ -185,8 +190,8 @@ template <class Config> struct CopiedRows {
         from[i] = rows.place(tile, first + i);
 #pragma unroll
       for (int i = 0; i < Rows::kBatch; ++i) {
-        // The last pass of a tile may be the first of its batch: behind it lie
-        // the weights of the next stage.
+        // The tile's last pass may be the first one of its batch. The weights
+        // of the next stage follow in shared memory.
         if (first + i >= S::kPasses ||
             ((first + i) % kAlike == 0 && first + i >= passes))
           break;
@@ -198,9 +203,10 @@ template <class Config> struct CopiedRows {
   }
 };
 
-/// The copies of a stage's rows by the copy engine: one thread asks, of a warp
-/// that has no other work. Rows behind those of the tile may come along, which
-/// nobody stores; there are zeros behind the last row and the last column.
+/// The copies of a stage's rows by TMA. One thread issues them, in a warp that
+/// has no other work. A box may contain rows past those of the tile; their
+/// results are not stored. TMA fills zeros past the last row and the last
+/// column.
 template <class Config> struct MappedRows {
   using Schedule = typename Config::Schedule;
   using S = Specialized<Config>;
@@ -216,7 +222,8 @@ template <class Config> struct MappedRows {
 
   __device__ __forceinline__ void countPasses() {}
   __device__ __forceinline__ void beginSteps(int) {
-    // A counter said that the rows are there.
+    // A counter has reported that the rows were written. The fence orders TMA
+    // reads after it.
     if (Config::kAwaited > 0 && asks())
       ptx::fenceGlobal();
   }
@@ -247,7 +254,7 @@ template <class Config> struct RowLoaderOf<Config, true> {
 
 } // namespace detail
 
-/// The loader of one tile.
+/// The feed of the tokens of one tile.
 template <class Config> struct TokenLoader {
   using Schedule = typename Config::Schedule;
   using S = Specialized<Config>;
@@ -257,12 +264,13 @@ template <class Config> struct TokenLoader {
   const SlotTile &tile;
   Rows rows;
   unsigned scaleRow[S::kScaleRows];
-  /// From a token's first scale to that of the next: 0 where all have one.
+  /// Stride from a token's first scale to that of the next token; 0 if all
+  /// tokens share one.
   static constexpr int kScaleStride =
       S::kStagesScales ? ScaleLayout<Config>::kGroups
       : ScaleLayout<Config>::kLhs == quant::LhsScale::Token ? 1
                                                             : 0;
-  unsigned weightScale; ///< of the first group, that this thread copies
+  unsigned weightScale; ///< index of the weights' scale of the first group
   int firstStep;
   ScaleAtomLoader<Config> atoms;
 
@@ -270,7 +278,7 @@ template <class Config> struct TokenLoader {
                                          const SlotTile &tile,
                                          const TokenChunk<Config> &own)
       : tiles(tiles), tile(tile), rows(tiles, tile, own) {
-    // Thread r copies the scales of row r, and of r + 128.
+    // Thread r copies the scales of row r and of row r + kProducers.
     if constexpr (S::kStagesScales || S::kFirstScales)
 #pragma unroll
       for (int j = 0; j < S::kScaleRows; ++j) {
@@ -286,7 +294,7 @@ template <class Config> struct TokenLoader {
                       [&](int r) { return tiles.source(tile, r); });
     rows.countPasses();
   }
-  /// The steps of k from `first` on follow, of weight rows from firstN on.
+  /// Starts the steps of k from `first` on, for weight rows from firstN on.
   __device__ __forceinline__ void beginSteps(int first, int firstN) {
     rows.beginSteps(first);
     firstStep = first;
@@ -297,14 +305,15 @@ template <class Config> struct TokenLoader {
       atoms.setWeights(tiles.args, tile.expert, firstN);
   }
 
-  /// The scale of the weights that this thread copies, if there are so many.
-  /// The threads are of a warp that neither asks the copy engine nor takes
-  /// tiles.
+  /// Returns the index of the weights' scale that this thread copies. It is
+  /// none if the index is at least StageScales::kCount. These threads belong to
+  /// a warp that neither issues TMA copies nor fetches tiles.
   static __device__ __forceinline__ unsigned weightScaleOfThread() {
     return threadIdx.x - 32;
   }
 
-  /// Begins to copy step k, which arrives at the stage's barrier.
+  /// Issues the copies of step k, which complete on the stage's mbarrier
+  /// `full`.
   __device__ __forceinline__ void copy(int k, int stage) {
     rows.copy(k, stage);
     unsigned scales =
@@ -331,11 +340,12 @@ template <class Config> struct TokenLoader {
     rows.advance();
   }
 
-  /// Scales of the tokens. to: the stage's.
+  /// Issues the copies of the tokens' scales. `to`: shared-memory address of
+  /// the stage's scales.
   __device__ __forceinline__ void copyScales(int k, unsigned to) const {
-    // These copies go through the first-level cache, whose lines hold scales
-    // of rows that a predecessor may not have written. The acquire of a
-    // counter drops those lines.
+    // These copies go through the L1 cache, whose lines may hold stale scales
+    // of rows that a predecessor had not written yet. The acquire of a counter
+    // invalidates those lines.
     static_assert(sizeof(*tiles.args.lhs_scale) == 4,
                   "a token's scale must be a word, as copies are");
 #pragma unroll

@@ -5,11 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The weights of a stage of the ring come by the copy engine, as a box of a
-// tensor map or as blocks in the order of fragments. One thread asks for them.
-// Codes that are spread over bytes are copied by all producers.
-// A loader says the bytes of a stage and of a row, and copies. What a box has
-// outside of the weights is zeros; blocks outside of them are not copied.
+// The feeds of a stage's weights. They are copied by TMA as a box of a tensor
+// map, or by bulk copies as blocks in MMA fragment order (slabs). One thread
+// issues the copies. Codes that are spread over bytes are copied by all
+// producers.
+//
+// A loader defines the bytes of a stage and of a row, and issues the copies.
+// The part of a box outside the weights is filled with zeros; blocks outside
+// are not copied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +27,8 @@
 
 namespace moe {
 
-/// Weight rows of the operands' type, of which kTileN by kTileK make a box.
+/// Weights of the operands' element type. kTileN rows by kTileK elements are a
+/// box.
 template <class Config> struct TensorMapWeights {
   using Schedule = typename Config::Schedule;
   static constexpr int kRowBytes = Config::Mma::kRowBytes;
@@ -35,8 +39,8 @@ template <class Config> struct TensorMapWeights {
     ptx::prefetchMap(&args.rhs);
   }
 
-  /// Begins to copy step k of an expert's rows from firstN on. once: nobody
-  /// reads them a second time.
+  /// Issues the copy of step k of an expert's rows from firstN on. `once`: the
+  /// weights are not read again (L2 eviction hint).
   __device__ __forceinline__ void copy(unsigned to, int firstN, int k,
                                        int expert, unsigned barrier,
                                        bool once = false) const {
@@ -49,8 +53,8 @@ template <class Config> struct TensorMapWeights {
   }
 };
 
-/// Codes, scales and zero points in blocks of 64 rows, each of which lies in
-/// one piece.
+/// Codes, scales and zero points in blocks of 64 rows. Each block is
+/// contiguous.
 template <class Config> struct SlabWeights {
   using Schedule = typename Config::Schedule;
   using Stage = SlabStage<Config>;
@@ -96,8 +100,8 @@ template <class Config> struct SlabWeights {
   }
 };
 
-/// 4-bit codes beside 8-bit operands: 16 codes take the first half of a chunk
-/// of 16 bytes. All producers copy them, 8 bytes at a time.
+/// Weights of 4-bit codes with 8-bit activations. 16 codes occupy the first
+/// half of a 16-byte chunk. All producers copy them, 8 bytes at a time.
 template <class Config> struct SpreadWeights {
   using Schedule = typename Config::Schedule;
   static constexpr int kRowBytes = Config::Mma::kRowBytes;
@@ -111,13 +115,14 @@ template <class Config> struct SpreadWeights {
 
   __device__ __forceinline__ void prefetch() const {}
 
-  /// The copies arrive with those of the tokens.
+  /// Arrives at the mbarrier. The copies themselves (copyByAll) complete with
+  /// those of the tokens.
   __device__ __forceinline__ void copy(unsigned, int, int, int,
                                        unsigned barrier, bool = false) const {
     ptx::arrive(barrier);
   }
 
-  /// Begins to copy step k to the stage at `to`. Called by all producers.
+  /// Issues the copies of step k to the stage at `to`. Called by all producers.
   __device__ __forceinline__ void copyByAll(unsigned to, int firstN, int k,
                                             int expert) const {
     const int row = int(threadIdx.x) / Layout::kChunks;
@@ -149,7 +154,7 @@ template <class Config> constexpr auto weightLoaderOf() {
 }
 } // namespace detail
 
-/// The loader of a Config's weights.
+/// The feed of a Config's weights.
 template <class Config>
 using WeightLoader =
     RemoveReference<decltype(*detail::weightLoaderOf<Config>())>;

@@ -1,11 +1,11 @@
-//===- accumulate.cuh - sums of all of k ------------------------*- C++ -*-===//
+//===- accumulate.cuh - accumulators over all of k --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The main loop of an engine whose instructions add up all of k.
+// The mainloop of an engine whose MMA instructions accumulate over all of k.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 
 namespace moe {
 
-/// The loop whose sums stay where instructions add to them. A group of
-/// multiplies is always in flight, so a stage is given back one step late.
+/// The mainloop whose accumulators stay where the MMAs write them. One group of
+/// MMAs is always in flight, so a pipeline stage is released one step late.
 struct Accumulate {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,

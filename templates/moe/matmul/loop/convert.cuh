@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The main loops of an engine whose weights are codes: a warp converts those of
-// its rows into registers, which the instruction takes as its first operand.
+// The mainloops of an engine whose weights are codes (quantized values). A warp
+// converts the codes of its weight rows in registers, which are the first
+// operand of the MMA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,23 +19,25 @@
 
 namespace moe {
 
-/// Weights are converted into registers, 16 columns of 64 rows at a time. Two
-/// sets of registers alternate: one is converted while the other is multiplied.
-/// A stage is given back when the multiplies of the next one have begun.
+/// The mainloop that converts weights in registers, 16 columns of 64 rows at a
+/// time. Two sets of registers alternate: one is converted while MMAs read the
+/// other. A pipeline stage is released after the first MMAs of the next one
+/// were issued.
 struct FromRegisters {
-  /// The steps of a stage. release(): gives the stage before it back.
+  /// Converts and multiplies the steps of one pipeline stage. `release()`
+  /// releases the previous pipeline stage.
   template <bool kLeavesRegisters, class Worker, class Slabs, class Release>
   static __device__ __forceinline__ void
   multiply(Worker &worker, const Slabs &slabs, unsigned columns,
            Release release) {
     constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
-    // Multiplies of a group: each takes four registers more.
+    // MMAs of a group. Each one needs four more registers.
     constexpr int kBatch = kLeavesRegisters || Worker::kSize <= 16 ? 2 : 1;
     unsigned registers[2][kBatch][4];
 #pragma unroll
     for (int first = 0; first < 4 * kAtoms; first += kBatch) {
       auto &set = registers[first / kBatch % 2];
-      // The multiplies of this set are done.
+      // The MMAs that read this set of registers have completed.
       ptx::waitForMultiplies<1>();
       if (first == kBatch)
         release();
@@ -81,14 +84,15 @@ struct FromRegisters {
   }
 };
 
-/// Converts as FromRegisters does, and adds the sums of each stage to totals.
-/// Other warpgroups fill the tensor cores meanwhile.
+/// The mainloop that converts as FromRegisters does, and adds the accumulators
+/// of each pipeline stage to totals. Meanwhile the MMAs of other warpgroups
+/// keep the tensor cores busy.
 struct PromoteFromRegisters {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &,
                                              const Operands &operands,
                                              Ring &ring, SplitSteps steps) {
-    // Registers are few beside the totals of two pieces.
+    // The totals of two pieces leave few registers.
     constexpr int kSets = Worker::kPieces > 1 ? 2 : 4;
     int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
 #pragma unroll 1
@@ -102,7 +106,7 @@ struct PromoteFromRegisters {
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
           auto &set = registers[step % kSets];
-          // The multiplies of this set are done.
+          // The MMA that reads this set of registers has completed.
           if (step >= kSets)
             ptx::waitForMultiplies<kSets - 1>();
           slab.convert(step, set);
@@ -124,9 +128,9 @@ struct PromoteFromRegisters {
   }
 };
 
-/// Does so with the sums of each step, which has scales of its own. One step
-/// is multiplied while the sums of the one before it are added, where registers
-/// are left.
+/// Like PromoteFromRegisters, for weights with separate scales for each step.
+/// One step is multiplied while the accumulators of the previous one are added
+/// to totals, if enough registers are left.
 struct PromoteSteps {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &,

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Scales of whole tokens come with the first stage of a tile where tokens are
-// the rows of an instruction.
+// If tokens are the rows of an instruction, the scales of whole tokens are
+// copied with the first pipeline stage of a tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,14 +16,15 @@
 
 namespace moe {
 
-/// Reads the scales that come with the first stage of a tile, if some do.
+/// Reads the scales that arrive with the first pipeline stage of a tile, if the
+/// scales have that form.
 template <class Scales, class Operands, class Ring>
 __device__ __forceinline__ void
 readFirst(Scales &scales, const Operands &operands, const Ring &ring, int k) {
   if constexpr (requires { scales.readFirst(0u); }) {
     operands.await(ring);
     scales.readFirst(operands.scales(k, ring.stage));
-    // One lane gives the stage back for all.
+    // All lanes must have read the scales, because one lane releases the stage.
     __syncwarp();
   }
 }

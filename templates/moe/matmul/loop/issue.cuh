@@ -1,15 +1,15 @@
-//===- issue.cuh - one thread multiplies ------------------------*- C++ -*-===//
+//===- issue.cuh - MMAs issued by one thread --------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The main loop of an engine whose multiplies one thread issues and whose sums
-// are in tensor memory. The first warp of a warpgroup goes over the stages; the
-// end of a stage's multiplies gives the stage back. All warps wait for the end
-// of the last ones and read the sums. Sums that are promoted are read after
-// each stage, while the next stage is multiplied.
+// The mainloop of an engine whose MMAs are issued by one thread and accumulate
+// in tensor memory. The first warp of a warpgroup iterates over the pipeline
+// stages. The completion of a stage's MMAs releases the stage. All warps wait
+// for the last MMAs and then load the accumulators. Promoted accumulators are
+// loaded after each pipeline stage, while the next one is multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,7 +57,7 @@ struct Issue {
     ptx::waitForBarrier(operands.multiplied(0), (ring.tiles() - 1) & 1);
     ptx::fenceAfterBarrier();
     worker.read(operands.sums, tokens);
-    // The next tile's multiplies write where all warps have read.
+    // The MMAs of the next tile overwrite what all warps have read.
     ptx::fenceBeforeBarrier();
     ptx::synchronize(operands.barrier(), 128);
   }
@@ -112,7 +112,8 @@ struct IssuePromoted {
         }
       }
       operands.giveBack(ring.stage);
-      // The stage after the next one is multiplied into what all have read.
+      // The stage after the next one overwrites the accumulators that all warps
+      // have read.
       ptx::fenceBeforeBarrier();
       ptx::synchronize(operands.barrier(), 128);
       ring.advance();

@@ -1,27 +1,30 @@
-//===- mainloop.cuh - multiplies over all of k ------------------*- C++ -*-===//
+//===- mainloop.cuh - mainloops of a warpgroup ------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The loops of a warpgroup over the steps of k of a tile. Operands say where a
-// step lies and whose turn it is:
-// * kTakesTurns: two warpgroups multiply in turn;
-// * await(ring) returns when the stage is filled;
-// * rows(k, stage) is the shared address of the rows of the instruction;
-// * weights(stage) is that of the weights of the CTA, and block that of the
-// warpgroup's first block of 64 rows among them;
-// * columns(k, stage) is that of its columns;
-// * scales(k, stage) is that of the tokens' scales;
-// * weightScales(stage) is that of the scales of the warpgroup's weights;
-// * giveBack(stage) says that this warpgroup is done with the stage;
-// * beginTurn() and endTurn(), with kTakesTurns, wait for a turn and pass it
-// on.
+// The loops of a warpgroup over the steps of k of a tile. A loop accesses the
+// pipeline stages through a type Operands:
 //
-// The engine chooses the loop. Promote multiplies partial sums by their scales;
-// Accumulate uses none; FromRegisters converts weights, PromoteFromRegisters
-// does both, and PromoteSteps does so with the sums of each step.
+//   kTakesTurns          two warpgroups issue MMAs in turn
+//   await(ring)          returns when the stage is full
+//   rows(k, stage)       shared-memory address of the rows of the instruction
+//   columns(k, stage)    shared-memory address of the columns
+//   weights(stage)       shared-memory address of the CTA's weights
+//   block                index of the warpgroup's first block of 64 weight rows
+//   scales(k, stage)     shared-memory address of the tokens' scales
+//   weightScales(stage)  shared-memory address of the scales of the warpgroup's
+//                        weights
+//   giveBack(stage)      releases the stage for this warpgroup
+//   beginTurn()          with kTakesTurns: waits for the warpgroup's turn
+//   endTurn()            with kTakesTurns: passes the turn on
+//
+// The engine determines the loop. Accumulate uses no scales. Promote multiplies
+// partial accumulators by their scales. FromRegisters converts weights,
+// PromoteFromRegisters does both, and PromoteSteps promotes after each step.
+// Issue and IssuePromoted are for accumulators in tensor memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +38,7 @@
 
 namespace moe {
 
-/// The loop of a Config's engine.
+/// Returns the loop of a Config's engine.
 template <class Config> constexpr auto mainloopOf() {
   using Mma = typename Config::Mma;
   constexpr bool kStepGroups =

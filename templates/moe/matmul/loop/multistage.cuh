@@ -1,19 +1,22 @@
-//===- multistage.cuh - the main loop over a ring of stages -----*- C++ -*-===//
+//===- multistage.cuh - mainloop of grid engines ----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// sums += lhs tile (kTileM x kK) * rhs tile (kTileN x kK)^T for any engine. All
-// threads copy 16-byte chunks of both operands into a ring of kStages stages
-// (cp.async, kStages - 1 in flight), and multiply out of it with the operands
-// of the next step already on their way into registers. Rows that do not exist
-// and chunks behind kK are zeros and are never read.
+// Computes sums += lhs tile (kTileM x kK) * rhs tile (kTileN x kK)^T for any
+// grid engine. All threads copy 16-byte chunks of both operands to a ring of
+// kStages pipeline stages with cp.async; kStages - 1 stages are in flight. MMAs
+// read from the ring while the operands of the next step are loaded into
+// registers. Rows that do not exist and chunks past kK are filled with zeros;
+// global memory is not read there.
 //
-// Weights that are codes (dequantize.cuh) are copied as they are, and become a
-// tile of the engine's type, beside the ring, when their stage has arrived. Two
-// such tiles take turns: one is read while a faster warp fills the other.
+// Weights that are dequantized (moe/quant/dequantize.cuh) are copied as codes
+// (quantized values). After their stage has arrived, they are converted to a
+// tile of the engine's element type, next to the ring. Two such tiles
+// alternate, because a fast warp may fill one while another warp still reads
+// the other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,25 +37,26 @@ template <class Config> struct Ring {
   using Input = typename Config::Input;
   using Weight = typename Config::Weight;
   static constexpr bool kCodes = dequantizes<Config>;
-  /// Weights of 4 or 6 bits beside elements of 8: of each chunk of 16 bytes,
-  /// the first 8 or 12. ldmatrix unpacks them.
+  /// True for weights of 4 or 6 bits with activations of 8 bits. A row keeps
+  /// 16-byte chunks, of which the first 8 or 12 bytes are used. ldmatrix
+  /// unpacks them.
   static constexpr bool kPadded =
       !kCodes && kBits<Weight> < 8 * int(sizeof(Input));
   static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
   using Layout = Swizzle<kRowBytes>;
   static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
-  /// A weight row of a stage, and of the weight in global memory.
+  /// Bytes of a weight row in a stage, and in global memory.
   static constexpr int kRhsRowBytes =
       kCodes ? Layout::kChunks * kCodePitch<Weight, Input> : kRowBytes;
   static constexpr int kRhsPitch = Config::kK * kBits<Weight> / 8;
-  /// The bytes of a tile's weight row along k, in global memory.
+  /// Bytes along k of a tile's weight row in global memory.
   static constexpr int kRhsTileBytes = Schedule::kTileK * kBits<Weight> / 8;
-  /// Scales of blocks of both operands, those of weight rows first.
+  /// Offset of the block scales of both operands in a stage, weight rows first.
   static constexpr int kScales = kLhsBytes + Schedule::kTileN * kRhsRowBytes;
   static constexpr int kStageBytes =
       kScales +
       (Schedule::kTileM + Schedule::kTileN) * stageScaleBytes<Config>();
-  /// A tile of weights that were codes; two lie behind the stages.
+  /// Bytes of a tile of converted weights. Two such tiles follow the stages.
   static constexpr int kConvertedBytes =
       kCodes ? Schedule::kTileN * kRowBytes : 0;
   static constexpr int kConverted = Schedule::kStages * kStageBytes;
@@ -60,17 +64,17 @@ template <class Config> struct Ring {
   static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
-  /// Rows that the CTA copies at a time, one chunk a thread.
+  /// Rows that the CTA copies in one pass, one chunk a thread.
   static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
 
   static constexpr int kStepPairs = kSteps / 2;
-  /// Pairs of steps in one turn of the inner loop: one would cost 2 % of speed,
-  /// more than two cost compile time and gain nothing.
+  /// Pairs of steps in one iteration of the unrolled inner loop. One pair costs
+  /// 2 % of speed; more than two cost compile time without benefit.
   static constexpr int kUnroll = minimum(kStepPairs, 2);
-  /// Pairs of steps over which the copies of a stage are spread: all, or at
-  /// once where memory is the limit.
+  /// Pairs of steps over which the copies of a stage are spread: all of them,
+  /// or one if memory is the bottleneck.
   static constexpr int kParts = Schedule::kTileM >= 128 ? kStepPairs : 1;
 
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
@@ -83,7 +87,8 @@ template <class Config> struct Ring {
                 "rows must be whole 16-byte chunks");
 };
 
-/// The copying half of the loop: where this thread reads and writes.
+/// The copying half of the loop: the global and shared addresses of this
+/// thread.
 template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
   using R = Ring<Config>;
   using Base = LhsCopier<Config, R>;
@@ -93,11 +98,12 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
       Base::row;
 
   const char *rhs; ///< next chunk of the first row
-  int rhsRows;     ///< rows of the tile that exist, less `row`
-  unsigned codes;  ///< as `destination`, of weights that are codes
+  int rhsRows;     ///< rows of the tile that exist, minus `row`
+  unsigned codes;  ///< like `destination`, for weights that are codes
   BlockScaleCopier<Config> scales;
 
-  /// The tile begins at row firstN of the expert's.
+  /// Sets the addresses of a weight tile that starts at row firstN of the
+  /// expert.
   __device__ __forceinline__ Copier(unsigned shared,
                                     const typename Config::Args &args,
                                     int expert, int firstN)
@@ -111,7 +117,8 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
                      chunk * (R::kRhsRowBytes / R::Layout::kChunks));
   }
 
-  /// See LhsCopier::setLhs.
+  /// Sets the addresses of the block scales. See LhsCopier::setLhs for
+  /// `source`.
   template <class Source>
   __device__ __forceinline__ void setScales(const typename Config::Args &args,
                                             int expert, int firstN, int rows,
@@ -119,7 +126,7 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     scales.set(args, expert, firstN, rows, source);
   }
 
-  /// Scales of blocks of both operands come along.
+  /// Issues the copies of lhs and of the block scales of both operands.
   __device__ __forceinline__ void copyLhs(int stage, int tile) {
     Base::copyLhs(stage, tile);
     copyScales(stage, tile);
@@ -128,7 +135,8 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     scales.copy(unsigned(stage * R::kStageBytes), tile);
   }
 
-  /// Whether the tile has the row of pass i of rhs.
+  /// Returns true if the tile has the row that this thread copies in pass i of
+  /// rhs.
   __device__ __forceinline__ bool inTile(int i) const {
     return Schedule::kTileN % R::kRowsPerPass == 0 ||
            row + i * R::kRowsPerPass < Schedule::kTileN;
@@ -163,13 +171,14 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     }
   }
 
-  /// The place of pass i of a stage's codes.
+  /// Returns the shared-memory address of this thread's codes of pass i.
   __device__ __forceinline__ unsigned codesOf(int i, int stage) const {
     return codes + unsigned(stage * R::kStageBytes) +
            i * R::kRowsPerPass * R::kRhsRowBytes;
   }
 
-  /// Converts what this thread copied of a stage, into one of the two tiles.
+  /// Converts the codes that this thread copied for a stage. `turn`: the
+  /// converted tile to write, 0 or 1.
   template <class Dequantizer>
   __device__ __forceinline__ void convert(const Dequantizer &dequantizer,
                                           int stage, int turn) {
@@ -189,8 +198,8 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     rhs += R::kRhsTileBytes;
   }
 
-  /// Part `part` of R::kParts of both operands' passes; the last one goes on to
-  /// the next k tile. `copies` is whether that tile exists.
+  /// Issues part `part` of R::kParts of the copies of both operands. The last
+  /// part also advances to the next k tile. `copies`: that tile exists.
   __device__ __forceinline__ void copyPart(int part, int stage, int tile,
                                            bool copies) {
     constexpr int kPasses = R::kRhsPasses + R::kLhsPasses;
@@ -213,11 +222,11 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
   }
 };
 
-/// The loop, after beginRhs and beginLhs. On return no copy is in flight and
-/// the ring may be reused. A worker may be of a smaller tile: it then reads the
-/// first rows of each stage. scales: of the worker's sums (Scales), read where
-/// the engine's sums are promoted. dequantizer: of this thread's weights
-/// (Dequantizer), read where they are codes.
+/// Runs the mainloop, after beginRhs and beginLhs. On return no copy is in
+/// flight and the ring may be reused. A worker may have a smaller tile than the
+/// ring; it then reads the first rows of each stage. `scales`: scales of the
+/// worker's accumulators (Scales), used if the engine promotes. `dequantizer`:
+/// dequantizer of this thread's weights (Dequantizer), used if they are codes.
 template <class Config, class Worker, class Scales, class Dequantizer>
 __device__ __forceinline__ void
 multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
@@ -225,7 +234,7 @@ multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
   using R = Ring<Config>;
   constexpr int kStages = Config::Schedule::kStages;
   constexpr bool kPromoted = Config::Mma::kPromoted;
-  /// Tiles of k that are summed before they are promoted.
+  /// Tiles of k that are accumulated between two promotions.
   constexpr int kPromoteTiles =
       maximum(1, Config::Quant::kPromoteK / Config::Schedule::kTileK);
   static_assert(!kPromoted || kPromoteTiles * Config::Schedule::kTileK ==
@@ -259,7 +268,8 @@ multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
         copier.copyPart(pair, writeStage, next, next < R::kTiles);
       worker.multiply(even);
       if (last) {
-        // The next stage has arrived, and nobody reads the one before it.
+        // The next stage has arrived, and no thread reads the previous one any
+        // more.
         ptx::commitCopies();
         ptx::waitForCopies<kStages - 2>();
         writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;

@@ -1,15 +1,16 @@
-//===- multistage_slabs.cuh - the main loop over slabs ----------*- C++ -*-===//
+//===- multistage_slabs.cuh - mainloop over slabs ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The loop of multistage.cuh for weights that are codes in the order of
-// fragments (math/slabs.cuh). A stage holds the tokens of a tile, then codes,
-// scales and zero points of its weight rows. Each warp reads the codes of its
-// own rows into registers and converts them there, step by step, so codes pass
-// through shared memory once.
+// The loop of moe/matmul/loop/multistage.cuh for weights in slabs: codes
+// (quantized values) in MMA fragment order (moe/math/slabs.cuh). A pipeline
+// stage holds the tokens of a tile, then the codes, scales and zero points of
+// its weight rows. Each warp loads the codes of its own weight rows into
+// registers and converts them there, step by step. Codes thus pass through
+// shared memory only once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,18 +32,18 @@ template <class Config> struct SlabRing {
       Schedule::kTileK * int(sizeof(typename Config::Input));
   using Layout = Swizzle<kRowBytes>;
   static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
-  /// Tokens begin at a line of all banks.
+  /// Rounded up so that the tokens of each stage start at bank 0.
   static constexpr int kStageBytes =
       kLhsBytes + ceilDiv(Stage::kUsedBytes, 128) * 128;
   static constexpr int kBytes = Schedule::kStages * kStageBytes;
   static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
-  /// Blocks of a weight row along k, and those of the last stage.
+  /// Blocks of a weight row along k, and blocks of the last stage.
   static constexpr int kBlocksOfK = Config::kK / Stage::Codes::kColumns;
   static constexpr int kLastBlocks =
       kBlocksOfK - (kTiles - 1) * Stage::kBlocksOfK;
   static constexpr bool kTailK = kLastBlocks < Stage::kBlocksOfK;
-  /// Token rows that the CTA copies at a time, one chunk a thread.
+  /// Token rows that the CTA copies in one pass, one chunk a thread.
   static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
@@ -51,10 +52,13 @@ template <class Config> struct SlabRing {
                 "threads must copy whole periods of the swizzle");
 };
 
-/// Copies what lies in one piece for each 64 weight rows of a stage: codes,
-/// scales or zero points. kBytes: of a piece, and kLastBytes of one of the last
-/// stage; kPitch: from the pieces of some rows to those of the next ones;
-/// kBlocks: pieces of a stage.
+/// The copies of the codes, scales or zero points of a stage. They are
+/// contiguous for each 64 weight rows, which is called a piece here.
+///
+///   kBytes      bytes of a piece
+///   kLastBytes  bytes of a piece in the last stage
+///   kPitch      stride in bytes from the piece of one row block to the next
+///   kBlocks     number of pieces in a stage
 template <class Config, int kBytes, int kLastBytes, long long kPitch,
           int kBlocks>
 struct PieceCopier {
@@ -64,15 +68,16 @@ struct PieceCopier {
   static_assert(kBytes % 16 == 0 && kLastBytes % 16 == 0 &&
                     (kThreads % kChunks == 0 || kChunks % kThreads == 0),
                 "threads must share pieces evenly");
-  const char *from;     ///< this thread's chunk of pass 0, in stage 0
-  unsigned destination; ///< shared address of that in stage 0
-  int left;             ///< pieces that exist, from that of the chunk on
+  const char *from;     ///< this thread's chunk of pass 0 in stage 0
+  unsigned destination; ///< shared-memory address of that chunk in stage 0
+  int left;             ///< number of existing pieces from this one on
 
-  /// pieces: the first one; blocks: how many exist from there on.
+  /// Sets the addresses. `pieces`: the first piece in global memory, or null.
+  /// `blocks`: number of pieces that exist from there on.
   __device__ __forceinline__ PieceCopier(const void *pieces, unsigned shared,
                                          int blocks) {
     int block = int(threadIdx.x) / kChunks, chunk = int(threadIdx.x) % kChunks;
-    // Null where there are none: nothing is copied then.
+    // Null if the layer has no such tensor. Nothing is copied then.
     from = pieces
                ? static_cast<const char *>(pieces) + block * kPitch + chunk * 16
                : nullptr;
@@ -80,13 +85,13 @@ struct PieceCopier {
     left = minimum(blocks, kBlocks) - block;
   }
 
-  /// offset: of the pieces of this stage, in bytes; to: of the stage in the
-  /// ring.
+  /// Issues the copies of one stage. `offset`: byte offset of the stage's
+  /// pieces in global memory. `to`: byte offset of the stage in the ring.
   __device__ __forceinline__ void copy(long long offset, unsigned to,
                                        bool isLast) const {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
-      // Passes go on inside of a piece, or to another one.
+      // A pass continues within a piece, or moves to another one.
       constexpr int kInside = maximum(kChunks / kThreads, 1);
       constexpr int kOver = maximum(kThreads / kChunks, 1);
       int block = i / kInside * kOver;
@@ -102,8 +107,9 @@ struct PieceCopier {
   }
 };
 
-/// The copying half of the loop. What a stage lacks of rows that do not exist
-/// stays as it is: their results are not stored.
+/// The copying half of the loop. Rows that do not exist are not copied, and
+/// their part of a stage keeps its old contents; the results of these rows are
+/// not stored.
 template <class Config>
 struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
   using R = SlabRing<Config>;
@@ -113,7 +119,7 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
   using Codes = typename Stage::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kBlocksOfRows = Config::kN / Codes::kRows;
-  /// Bytes of the numbers of one group, and groups of the last stage.
+  /// Bytes of the scales of one group, and groups of the last stage.
   static constexpr int kScaleBytes = Codes::kRows * int(sizeof(Scale));
   static constexpr int kLastGroups = maximum(Stage::groupOf(R::kLastBlocks), 1);
 
@@ -123,13 +129,14 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
   PieceCopier<Config, Stage::kScaleBytes, kLastGroups * kScaleBytes,
               (long long)Stage::kGroups * kScaleBytes, Stage::kBlocks>
       scales;
-  /// Copies nothing where there are no zero points.
+  /// Copies nothing if there are no zero points.
   PieceCopier<Config, Config::kZeroPoint ? Stage::kZeroBytes : 16,
               Config::kZeroPoint ? kLastGroups * Codes::kRows : 16,
               (long long)Stage::kGroups * Codes::kRows, Stage::kBlocks>
       zeros;
 
-  /// The tile begins at row firstN of the expert's.
+  /// Sets the addresses of a weight tile that starts at row firstN of the
+  /// expert.
   __device__ __forceinline__ SlabCopier(unsigned shared,
                                         const typename Config::Args &args,
                                         int expert, int firstN)
@@ -148,8 +155,9 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
   }
 
 private:
-  /// slabs: shared address of stage 0's codes. block: the first one of all
-  /// experts'.
+  /// Sets the addresses. `slabs`: shared-memory address of stage 0's codes.
+  /// `block`: index of the tile's first row block among those of all experts.
+  /// `blocks`: number of row blocks that exist from there on.
   __device__ __forceinline__ SlabCopier(unsigned slabs, unsigned shared,
                                         const typename Config::Args &args,
                                         long long block, int blocks)
@@ -169,8 +177,9 @@ private:
   }
 };
 
-/// The loop, after beginRhs and beginLhs. On return no copy is in flight and
-/// the ring may be reused. A worker may be of a smaller tile.
+/// Runs the mainloop, after beginRhs and beginLhs. On return no copy is in
+/// flight and the ring may be reused. A worker may have a smaller tile than the
+/// ring.
 template <class Config, class Worker, class Scaling>
 __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
                                                 unsigned shared, Worker &worker,
@@ -178,7 +187,7 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
   using R = SlabRing<Config>;
   constexpr int kStages = Config::Schedule::kStages;
   constexpr int kSlabsOfBlock = 4;
-  /// Each step of k is multiplied by some tokens at a time.
+  /// Each step of k is multiplied by one part of the tokens at a time.
   constexpr int kParts = Worker::kParts, kTurns = R::kSteps * kParts;
   constexpr int kBlockTurns = kTurns / R::Stage::kBlocksOfK;
   constexpr int kStepsOfBlock = R::kSteps / R::Stage::kBlocksOfK;
@@ -207,7 +216,7 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
     int next = tile + kStages - 1;
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
-      // Behind the last block nothing of a stage was copied.
+      // Nothing was copied past the last block of the last stage.
       if (R::kTailK && i == R::kLastBlocks * kBlockTurns &&
           tile == R::kTiles - 1)
         break;
@@ -222,7 +231,8 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
       if (i == 1 && next < R::kTiles)
         copier.copyLhs(writeStage, next);
       if (i == kTurns - 1) {
-        // The next stage has arrived, and nobody reads the one before it.
+        // The next stage has arrived, and no thread reads the previous one any
+        // more.
         ptx::commitCopies();
         ptx::waitForCopies<kStages - 2>();
         __syncthreads();

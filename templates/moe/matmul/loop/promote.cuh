@@ -1,12 +1,13 @@
-//===- promote.cuh - sums of a stage, added to totals -----------*- C++ -*-===//
+//===- promote.cuh - partial sums added to totals ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The main loop of an engine whose instructions add up one stage. Its sums are
-// multiplied by the scales of that stage and added to totals.
+// The mainloop of an engine whose MMAs accumulate over one pipeline stage. The
+// accumulators are multiplied by the scales of that stage and added to f32
+// totals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +20,11 @@
 
 namespace moe {
 
-/// The sums of each stage are added to totals, a piece at a time. Other
-/// multiplies fill the tensor cores meanwhile: those of another CTA, or those
-/// of the other warpgroup, which begins when most of this one's are done where
-/// tokens are so many that adding takes time.
+/// The mainloop that adds the accumulators of each pipeline stage to totals, a
+/// piece at a time. Meanwhile the MMAs of another CTA or warpgroup keep the
+/// tensor cores busy. If a tile has so many tokens that adding takes time, the
+/// two warpgroups take turns: one starts when most MMAs of the other have
+/// completed.
 struct Promote {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
@@ -48,7 +50,7 @@ struct Promote {
         if constexpr (Scales::kAhead > 0)
           scales.fetchTokens(ofTokens, 0, some[0]);
         if constexpr (kTurns) {
-          // The other one's multiplies queue up behind the last group.
+          // The MMAs of the other warpgroup queue up after the last group.
           ptx::waitForMultiplies<1>();
           operands.endTurn();
         }
@@ -61,7 +63,7 @@ struct Promote {
           if (chunk + Scales::kAhead < Scales::kChunks)
             scales.fetchTokens(ofTokens, chunk + Scales::kAhead,
                                some[chunk + Scales::kAhead]);
-          // Nobody reads scales of the stage any more, either.
+          // No thread reads the scales of the stage any more, either.
           if (piece == kLast && chunk == Scales::kReleased)
             operands.giveBack(ring.stage);
           worker.template add<Scales::kChunk>(

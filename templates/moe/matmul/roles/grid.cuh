@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Warps form a grid over the tile of a CTA, which computes that tile alone. A
-// large tile with few rows, the last one of an expert, has a worker of fewer
-// rows.
+// The roles of grid engines: all warps copy and multiply. The warps form a grid
+// over the tile of a CTA, and each CTA computes one tile. The last tile of an
+// expert may have few rows; a large tile then uses a worker with fewer rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,9 @@ namespace moe {
 
 namespace detail {
 
-/// The schedule of the worker for the last rows of an expert: a quarter of the
-/// rows, all warps side by side. None for tiles that are small already or too
-/// narrow for that.
+/// The schedule of the worker for the last rows of an expert. It has a quarter
+/// of the rows and all warps side by side. kExists is false if the tile is
+/// small already or too narrow for that.
 template <class Schedule> struct Remainder {
   static constexpr int kTileM = Schedule::kTileM / 4;
   static constexpr int kTileN = Schedule::kTileN;
@@ -45,7 +45,7 @@ template <class Schedule> struct Remainder {
       Schedule::kTileM >= 128 && kTileN % (kWarpsN * 16) == 0;
 };
 
-/// The ring of a Config, its copies and its loop.
+/// The ring, the copier and the mainloop of a Config.
 template <class Config, bool kSlabs = takesSlabs<typename Config::Mma>>
 struct Loop {
   using Ring = moe::Ring<Config>;
@@ -91,7 +91,7 @@ template <class Config> struct GroupedMatmul {
   using Input = typename Config::Input;
   static constexpr int kColumnTiles = ceilDiv(Config::kN, Schedule::kTileN);
 
-  /// Calls body with the worker that a tile of so many rows asks for.
+  /// Calls body(worker) with the worker that fits a tile of `rows` rows.
   template <class Body>
   static __device__ __forceinline__ void withWorker(int rows, Body body) {
     using Few = Remainder<Schedule>;
@@ -110,7 +110,8 @@ template <class Config> struct GroupedMatmul {
                                              unsigned shared) {
     if constexpr (!Config::kTilesEarly)
       awaitPredecessor<Config>();
-    // The entry is read along with the count: behind it entries are zeros.
+    // The tile entry is read together with the count. Entries past the count
+    // are zeros.
     TileIndex index = tileOf<Schedule::kGroupM, kColumnTiles>(
         int(blockIdx.x), int(gridDim.x) / kColumnTiles);
     bool writesScale = blockIdx.x == 0 && threadIdx.x < 32;
@@ -126,7 +127,7 @@ template <class Config> struct GroupedMatmul {
     int firstN = index.n * Schedule::kTileN;
     typename Loop<Config>::Copier copier(shared, args, expert, firstN);
     beginRhs(copier);
-    // The weights are on their way while the predecessor still computes lhs.
+    // The weights are copied while the predecessor launch still computes lhs.
     if constexpr (Config::kTilesEarly)
       awaitPredecessor<Config>();
     auto source = [&](int r) {

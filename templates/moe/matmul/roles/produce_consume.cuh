@@ -5,25 +5,32 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A persistent CTA for an engine that multiplies out of shared memory. The
-// warps of the first warpgroup fill a ring of stages: one thread has the copy
-// engine bring the weights, all of them gather token rows with cp.async, or one
-// has the copy engine bring these, too. All arrive at the stage's barrier
-// `full`. Each other warpgroup multiplies its weight rows by all tokens of the
-// tile, or its tokens by all weight rows, one group of multiplies in flight,
-// and gives a stage back (barrier `empty`) one step late; sums that are
-// promoted wait for each stage, and those of weight rows take turns, or leave
-// the tensor cores to the warpgroup of a second CTA. Producers run into the
-// next tile while consumers store the last one. Where 128 columns of the result
-// share a scale, a tile is all column tiles of such a group, one after the
-// other (quantize_groups.cuh), or has whole groups (quantize_row_groups.cuh).
+// The roles of warpgroup engines: a persistent, warp-specialized CTA. The first
+// warpgroup produces: it fills a ring of pipeline stages. One thread issues TMA
+// copies of the weights. Token rows are gathered by all producer threads with
+// cp.async, or copied by TMA, too. All copies arrive at the stage's mbarrier
+// `full`.
 //
-// The weights of the first tile are fetched while the predecessor still runs,
-// if it did not write the tile list. Where tiles are few, clusters of two may
-// share the k of each (split.cuh).
+// Each other warpgroup consumes: it multiplies its weight rows by all tokens of
+// the tile, or its tokens by all weight rows. One group of MMAs is in flight,
+// and a stage is released (mbarrier `empty`) one step late. Promoted
+// accumulators require a wait after each stage. Two such warpgroups take turns,
+// or leave the tensor cores to a second CTA. Producers proceed to the next tile
+// while consumers store the last one.
 //
-// Each role has a file of its own: which tiles (tile_source.cuh), the copies of
-// a stage (weight_loader.cuh, token_loader.cuh), the multiplies (mainloop.cuh).
+// If 128 columns of the result share a scale, a tile consists of all column
+// tiles of such a group, one after another
+// (moe/matmul/epilogue/quantize_groups.cuh), or has whole groups
+// (moe/matmul/epilogue/quantize_row_groups.cuh).
+//
+// The weight copies of the first tile are issued before griddepcontrol.wait, if
+// the predecessor launch did not write the tile list. If there are few tiles,
+// clusters of two CTAs may split the k of each (moe/matmul/roles/split.cuh).
+//
+// The parts of a role have separate files: the tiles of a CTA
+// (moe/matmul/roles/tile_source.cuh), the copies of a stage (weight_loader.cuh
+// and token_loader.cuh in moe/matmul/feed), and the MMAs
+// (moe/matmul/loop/mainloop.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -62,18 +69,17 @@ template <class Config> struct WarpSpecialized {
   TileSource<Config> tiles;
   WeightLoader<Config> weights;
 
-  /// Begins to copy the weights of step k of a tile, of its rows from firstN
-  /// on.
+  /// Issues the copy of the weights of step k of a tile, from row firstN on.
   __device__ __forceinline__ void copyWeights(const SlotTile &tile, int firstN,
                                               int k, int stage) const {
     weights.copy(tiles.shared + unsigned(stage * S::kStageBytes), firstN, k,
                  tile.expert, tiles.barriers.full(stage));
   }
 
-  /// The first warpgroup.
+  /// Runs the producer warpgroup.
   __device__ __forceinline__ void produce() const {
-    // Scheduling and the copy engine are for two warps, so that the latency of
-    // the one does not delay the other.
+    // Two different warps schedule tiles and issue TMA copies, so that the
+    // latency of one task does not delay the other.
     TileCursor<Config> cursor{tiles, threadIdx.x == S::kProducers - 32};
     bool copiesWeights = threadIdx.x == 0;
     TokenChunk<Config> chunk(tiles.shared);
@@ -82,7 +88,8 @@ template <class Config> struct WarpSpecialized {
       awaitPredecessor<Config>();
     cursor.begin();
     SlotTile tile = tiles.take(0);
-    // Steps of the first tile whose weights are on their way.
+    // Number of steps of the first tile whose weight copies were already
+    // issued.
     int early = 0;
     if constexpr (Config::kTilesEarly) {
       if (tile.rows > 0) {
@@ -131,30 +138,30 @@ template <class Config> struct WarpSpecialized {
       awaitPredecessor<Config>();
   }
 
-  /// Waits until it is this warpgroup's turn to multiply.
+  /// Waits until it is this warpgroup's turn to issue MMAs.
   static __device__ __forceinline__ void beginTurn(int warpgroup) {
     ptx::synchronize(S::kTurn + warpgroup, 256);
   }
-  /// The next turn is the other one's.
+  /// Passes the turn to the other warpgroup.
   static __device__ __forceinline__ void endTurn(int warpgroup) {
     ptx::arriveAt(S::kTurn + (warpgroup ^ 1), 256);
   }
 
-  /// The operands of a warpgroup in the ring (mainloop.cuh).
+  /// The operands of a warpgroup in the ring (moe/matmul/loop/mainloop.cuh).
   struct Operands {
     static constexpr bool kTakesTurns = S::kTakeTurns;
     const Barriers<Config> &barriers;
-    unsigned shared; ///< of the ring
-    unsigned own;    ///< the warpgroup's rows in the first stage
+    unsigned shared; ///< shared-memory address of the ring
+    unsigned own;    ///< address of the warpgroup's rows in the first stage
     int warpgroup;
-    int block;     ///< its first of 64 weight rows
-    bool releases; ///< this thread gives stages back
-    int tokens;    ///< of the tile
-    unsigned sums; ///< in tensor memory
+    int block;     ///< index of its first block of 64 weight rows
+    bool releases; ///< true if this thread releases stages
+    int tokens;    ///< tokens of the tile
+    unsigned sums; ///< tensor-memory address of the accumulators
 
     __device__ __forceinline__ void await(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
-      // The copy engine's bytes need none.
+      // Data that TMA wrote needs no proxy fence.
       if constexpr (!mapsRows<Config>)
         ptx::fenceShared();
     }
@@ -180,7 +187,8 @@ template <class Config> struct WarpSpecialized {
       if (releases)
         ptx::arrive(barriers.empty(stage));
     }
-    /// Tokens that are multiplied: those behind the tile's are zeros.
+    /// Returns the number of tokens to multiply. Tokens past the tile's are
+    /// zeros.
     __device__ __forceinline__ int paddedTokens() const {
       return ceilDiv(tokens, 16) * 16;
     }
@@ -190,7 +198,7 @@ template <class Config> struct WarpSpecialized {
     __device__ __forceinline__ unsigned multiplied(int stage) const {
       return barriers.multiplied(warpgroup, stage);
     }
-    /// The named barrier of the warpgroup.
+    /// Returns the named barrier of the warpgroup.
     __device__ __forceinline__ int barrier() const {
       return S::kInLoop + warpgroup;
     }
@@ -202,17 +210,17 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
-  /// The sums of a warpgroup for a full tile.
+  /// The accumulators of a warpgroup for a full tile.
   using Sums = typename Config::Mma::template Worker<Schedule::kTileM>;
 
-  /// One tile of a consumer.
+  /// One tile of a consumer warpgroup.
   struct Consumer {
     const WarpSpecialized &cta;
     const SlotTile &tile;
     Index &ring;
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
-    unsigned sumsAddress; ///< in tensor memory
+    unsigned sumsAddress; ///< tensor-memory address
     bool stores = true;   ///< false for the second CTA of a split tile
 
     __device__ __forceinline__ void run() {
@@ -240,12 +248,12 @@ template <class Config> struct WarpSpecialized {
       }
     }
 
-    /// Multiplies as many tokens as withTokens says. What follows is one code
-    /// for all of them.
+    /// The mainloop for the number of tokens that withTokens selects. The
+    /// epilogue is shared by all of these numbers.
     template <class Scales> struct Parts {
       Consumer &consumer;
       const WeightScales<Config> &ofRows;
-      Sums &sums; ///< not defined yet
+      Sums &sums; ///< uninitialized at first
       Scales &scales;
 
       template <int kTokens> __device__ __forceinline__ void run() {
@@ -263,7 +271,7 @@ template <class Config> struct WarpSpecialized {
       }
     };
 
-    /// Likewise, with code of its own for each number of tokens.
+    /// Like Parts, but the epilogue is instantiated for each number of tokens.
     struct Widths {
       Consumer &consumer;
       const WeightScales<Config> &ofRows;
@@ -290,7 +298,7 @@ template <class Config> struct WarpSpecialized {
                       [&](int r) { return cta.tiles.source(tile, r); });
     }
 
-    /// Scales the sums and stores them.
+    /// Scales the accumulators and stores the results.
     template <class Worker, class Scales>
     __device__ __forceinline__ void finish(Worker &worker, Scales &scales) {
       if (!stores)
@@ -307,7 +315,7 @@ template <class Config> struct WarpSpecialized {
         store(worker, static_cast<const Input *>(nullptr));
     }
 
-    /// The main loop, and the exchange of a tile that is split.
+    /// Runs the mainloop, and the exchange of a split tile.
     template <class Worker, class Scales>
     __device__ __forceinline__ void multiply(Worker &worker, Scales &scales) {
       unsigned shared = cta.tiles.shared;
@@ -332,15 +340,15 @@ template <class Config> struct WarpSpecialized {
       return 0;
     }
 
-    /// Registers are few while it multiplies: what follows from the thread's
-    /// index is computed anew where it is needed.
+    /// Recomputes `thread` and `warpgroup`, because the mainloop leaves few
+    /// registers to keep them.
     __device__ __forceinline__ void find() {
       int index = ptx::threadIndex();
       thread = index % 128;
       warpgroup = S::kGroups == 1 ? 0 : index / 128 - 1;
     }
 
-    /// Adds up what the CTAs of a split tile have.
+    /// Adds up the accumulators of the CTAs of a split tile.
     template <class Worker>
     __device__ __forceinline__ void exchange(Worker &worker) {
       constexpr int kConsumers = 32 * Schedule::kConsumerWarps;
@@ -365,14 +373,14 @@ template <class Config> struct WarpSpecialized {
                       activationOf<Config>(args, tile.expert));
     }
 
-    /// Gives back the stages of a tile that has no rows for this warpgroup, and
+    /// Releases the stages of a tile that has no rows for this warpgroup, and
     /// passes its turns on.
     __device__ __forceinline__ void passOver() {
       const Barriers<Config> &barriers = cta.tiles.barriers;
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
         ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
-        // The other warpgroup multiplies each piece in its turn.
+        // The other warpgroup multiplies each piece in its own turn.
         if constexpr (S::kTakeTurns)
 #pragma unroll
           for (int piece = 0; piece < Sums::kPieces; ++piece) {
@@ -386,7 +394,7 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
-  /// The scales of a thread's weight rows of a tile.
+  /// Returns the scales of a thread's weight rows of a tile.
   __device__ __forceinline__ WeightScales<Config>
   firstScales(const SlotTile &tile, int warpgroup, int thread) const {
     int row = WeightScales<Config>::firstRow(
@@ -394,7 +402,7 @@ template <class Config> struct WarpSpecialized {
     return {tiles.args, tile.expert, tile.firstN + row};
   }
 
-  /// The other warpgroups.
+  /// Runs a consumer warpgroup.
   __device__ __forceinline__ void consume() const {
     Index ring;
     int thread = int(threadIdx.x) % 128;
@@ -408,7 +416,7 @@ template <class Config> struct WarpSpecialized {
       sumsAddress = ptx::loadShared(tiles.shared + S::kSumsAddress);
     if constexpr (S::kTakeTurns)
       if (threadIdx.x / 128 == 2)
-        ptx::arriveAt(S::kTurn, 256); // the first turn is the first one's
+        ptx::arriveAt(S::kTurn, 256); // the first turn is the first warpgroup's
 #pragma unroll 1
     while (true) {
       SlotTile tile = tiles.take(ring.tiles());
@@ -430,7 +438,7 @@ template <class Config> struct WarpSpecialized {
       if (threadIdx.x / 128 == 1)
         ptx::synchronize(S::kTurn, 256);
     if constexpr (sumsInTensorMemory<typename Config::Mma>) {
-      // All warps have read the last sums.
+      // All warps have read the last accumulators.
       ptx::synchronize(S::kTurn, 32 * Schedule::kConsumerWarps);
       if (threadIdx.x / 32 == S::kProducers / 32)
         ptx::giveBackTensorMemory<S::kSumColumns>(sumsAddress);
@@ -442,7 +450,7 @@ template <class Config> struct WarpSpecialized {
 
 } // namespace detail
 
-/// The whole kernel.
+/// Runs the whole kernel.
 template <class Config>
 __device__ __forceinline__ void
 warpSpecialized(const typename Config::Args &args, unsigned shared) {

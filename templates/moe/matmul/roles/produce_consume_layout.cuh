@@ -1,12 +1,13 @@
-//===- produce_consume_layout.cuh - what lies where -------------*- C++ -*-===//
+//===- produce_consume_layout.cuh - shared memory layout --------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The shared memory of produce_consume.cuh: what lies in which place, whose
-// turn a place is, and which choices of a Config it can be instantiated with.
+// The shared memory layout of moe/matmul/roles/produce_consume.cuh, the
+// mbarriers and named barriers that guard its buffers, and assertions about the
+// Configs that it supports.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +25,11 @@
 
 namespace moe {
 
-/// Whether rows of lhs come by a tensor map, which is the argument then.
+/// True if rows of lhs are copied by TMA; the argument is then a tensor map.
 template <class Config>
 inline constexpr bool mapsRows = kSame<decltype(Config::Args::lhs), TensorMap>;
 
-/// The layout of shared memory for a Config.
+/// The shared memory layout of a Config.
 template <class Config> struct Specialized {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
@@ -38,7 +39,7 @@ template <class Config> struct Specialized {
   static constexpr int kWeightBytes = WeightLoader<Config>::kBytes;
   static constexpr int kStageBytes =
       kWeightBytes + Schedule::kTileM * kRowBytes;
-  /// Rows and columns of a tile, as the instructions have them. Each consuming
+  /// Rows and columns of a tile as the instructions use them. Each consumer
   /// warpgroup has some of the rows, which are weight rows or tokens.
   static constexpr bool kTokensAreColumns = Mma::kTokensAreColumns;
   static constexpr int kRows =
@@ -46,38 +47,39 @@ template <class Config> struct Specialized {
   static constexpr int kColumns =
       kTokensAreColumns ? Schedule::kTileM : Schedule::kTileN;
   static constexpr int kGroups = kRows / Mma::kRows;
-  /// The place of the rows and of the columns in a stage, whose weights are in
-  /// front of its tokens, and the bytes of a row.
+  /// Offsets of the rows and of the columns in a stage, in which weights
+  /// precede tokens, and the byte stride of a row.
   static constexpr int kRowsOffset = kTokensAreColumns ? 0 : kWeightBytes;
   static constexpr int kColumnsOffset = kTokensAreColumns ? kWeightBytes : 0;
   static constexpr int kRowPitch =
       kTokensAreColumns ? WeightLoader<Config>::kRowBytes : kRowBytes;
   static constexpr int kProducers = 32 * Schedule::kProducerWarps;
-  /// Arrivals at the full barrier of a stage.
+  /// Arrivals at the `full` mbarrier of a stage.
   static constexpr int kArrivals =
       kProducers * (ScaleAtomLoader<Config>::kIsWhole ? 1 : 2) + 1;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
-  /// Weight tiles of kTileN rows that a CTA takes at a time.
+  /// Number of weight tiles of kTileN rows that a CTA computes for each tile
+  /// that it is assigned.
   static constexpr int kInTurn = WarpgroupEpilogue<Config>::kInTurn;
   static constexpr int kTakenN = kInTurn * Schedule::kTileN;
   static constexpr int kColumnTiles = ceilDiv(Config::kN, kTakenN);
-  /// CTAs of a cluster, which share the k of a tile where there are too few
-  /// tiles for all of them (split.cuh).
+  /// CTAs of a cluster that split the k of a tile if there are too few tiles
+  /// for all CTAs (moe/matmul/roles/split.cuh).
   static constexpr int kSplit = splitOf<Config>();
   static_assert(kSplit == 1 || (kTokensAreColumns && Config::kAwaited == 0 &&
                                 kInTurn == 1 && kTiles >= 4),
                 "a tile that is split is one of the first matmul, with swapped "
                 "operands, all of its weight rows at a time");
-  /// Token rows that the producers copy at a time, one chunk a thread.
+  /// Token rows that the producers copy in one pass, one chunk a thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
-  /// Token rows of a box of their tensor map, if they have one: those that one
-  /// consuming warpgroup multiplies where rows are tokens.
+  /// Token rows of a box of their tensor map, if they have one: those of one
+  /// consumer warpgroup if rows are tokens.
   static constexpr int kBoxRows = minimum(int(Schedule::kTileM), 64);
-  /// The fewest tokens that an instruction multiplies: all where they are rows.
-  /// A tile of many rows needs no narrow instruction; conversion of codes
-  /// leaves no registers for one loop more.
+  /// Returns the fewest tokens that an instruction multiplies; all of them if
+  /// they are rows. A tile of many rows needs no narrow instruction. Conversion
+  /// of codes leaves no registers for one more mainloop.
   static constexpr int fewestTokens() {
     if (!kTokensAreColumns)
       return Schedule::kTileM;
@@ -87,12 +89,12 @@ template <class Config> struct Specialized {
     return minimum(int(Schedule::kTileM), needsFew ? 16 : 32);
   }
   static constexpr int kFewestTokens = fewestTokens();
-  /// Token rows are copied so many at a time: rows that are multiplied beyond
-  /// those are nobody's.
+  /// Granularity of token rows that are copied. Rows that are multiplied beyond
+  /// these belong to no token.
   static constexpr int kCopiedTokens =
       minimum(Schedule::kTileM, takesSlabs<Mma> ? 32 : 16);
 
-  /// Whether one epilogue serves several widths of the instruction, so that a
+  /// True if one epilogue serves several widths of the instruction, so that a
   /// kernel compiles sooner. One warpgroup with all totals has no registers for
   /// that.
   static constexpr bool kOneEpilogue =
@@ -100,35 +102,39 @@ template <class Config> struct Specialized {
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
-  /// Scales of the tokens and weights of each stage, where they change along k.
+  /// True if scales change along k: each stage then has scales of tokens and
+  /// weights.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
-  /// Arrivals that give a stage back: of each warp, or of each thread where all
-  /// read scales or codes, so that every reader is known to be done.
+  /// Arrivals that release a stage: one for each warp, or one for each thread
+  /// if all threads read scales or codes, so that every reader is known to be
+  /// done.
   static constexpr bool kAllRelease = kStagesScales || takesSlabs<Mma>;
   static constexpr int kReleases =
       sumsInTensorMemory<Mma> && !Mma::kPromoted
           ? kGroups
           : Schedule::kConsumerWarps * (kAllRelease ? 32 : 1);
-  /// Whether this thread of a warpgroup does.
+  /// Returns true if this thread of a warpgroup arrives to release a stage.
   static __device__ __forceinline__ bool releases(int thread) {
     return kAllRelease || thread % 32 == 0;
   }
-  /// Two warpgroups that scale and add partial sums take turns, so that the
-  /// one multiplies while the other adds: named barriers kTurn and kTurn + 1,
-  /// behind those of the epilogue.
+  /// True if two warpgroups that scale and add partial accumulators take turns:
+  /// one issues MMAs while the other adds. They use the named barriers kTurn
+  /// and kTurn + 1, which follow those of the epilogue.
   static constexpr bool kTakeTurns =
       kStagesScales && kGroups == 2 && !sumsInTensorMemory<Mma>;
   static constexpr int kTurn = 5;
-  /// Whether this matmul runs beside another: then a slot says more.
+  /// True if this matmul runs concurrently with another one. A slot then has
+  /// more fields.
   static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;
-  /// The named barrier at which consumers meet before a tile is counted.
+  /// The named barrier at which consumers synchronize before a tile is counted.
   static constexpr int kCounted = 7;
-  /// The first of the named barriers of warpgroups in a main loop. An epilogue
-  /// has others: another warpgroup may be in it.
+  /// The first named barrier of a warpgroup in a mainloop. An epilogue uses
+  /// other ones, because another warpgroup may be in it at the same time.
   static constexpr int kInLoop = 8;
   static constexpr int kScales = kSlots + 2 * 16;
-  /// Scales of whole tokens, where tokens are rows, come with the first stage
-  /// of a tile: consumers do not wait for the places of gathered rows.
+  /// True if scales of whole tokens are copied with the first stage of a tile.
+  /// This applies if tokens are rows. Consumers then do not wait for the
+  /// indices of gathered rows.
   static constexpr bool kFirstScales =
       !kTokensAreColumns && !kStagesScales && ScaleLayout<Config>::kScaled;
   static constexpr int scaleBytes() {
@@ -154,10 +160,11 @@ template <class Config> struct Specialized {
   }
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
-  /// Sums and the scales of the stages take columns of tensor memory, whose
-  /// address lies in kSumsAddress. Sums also have barriers: one of each
-  /// warpgroup at which the multiplies of a tile end, or one a stage where sums
-  /// are promoted.
+  /// Columns of tensor memory for the accumulators and for the scales of the
+  /// stages. Their address is stored at kSumsAddress. The accumulators also
+  /// have mbarriers at kMultiplied, on which the MMAs of a tile complete: one
+  /// for each warpgroup, or one for each of its stages if accumulators are
+  /// promoted.
   static constexpr int kSumColumns = columnsOfSums();
   static constexpr int kMultiplied =
       kBarriers + (2 * Schedule::kStages + 4) * 8;
@@ -205,7 +212,7 @@ template <class Config> struct Specialized {
                     ScaleLayout<Config>::kLhs != quant::LhsScale::Token,
                 "scales of tokens are handed over where a group of the result "
                 "lies");
-  // A consumer waits for registers until producers have given theirs.
+  // A consumer waits for registers until the producers have released theirs.
   static_assert(kProducers * Schedule::kProducerRegisters +
                         32 * Schedule::kConsumerWarps *
                             Schedule::kConsumerRegisters <=
@@ -227,7 +234,7 @@ template <class Config> struct Specialized {
                 "the second of two matmuls alone runs beside the first");
 };
 
-/// Shared addresses of the barriers.
+/// Shared-memory addresses of the mbarriers.
 template <class Config>
 struct Barriers : RingBarriers<Config::Schedule::kStages> {
   static constexpr int kStages = Config::Schedule::kStages;
@@ -237,14 +244,15 @@ struct Barriers : RingBarriers<Config::Schedule::kStages> {
   __device__ __forceinline__ unsigned slotEmpty(int slot) const {
     return this->base + unsigned(2 * kStages + 2 + slot) * 8;
   }
-  /// The barrier at which the multiplies of a warpgroup's tile end, or those of
-  /// a stage (see Specialized::kEnds).
+  /// Returns the mbarrier on which the MMAs of a warpgroup's tile complete, or
+  /// those of a stage (see Specialized::kEnds).
   __device__ __forceinline__ unsigned multiplied(int group, int stage) const {
     return this->base + unsigned(2 * kStages + 4 +
                                  group * Specialized<Config>::kEnds + stage) *
                             8;
   }
-  /// By one thread, before all others pass a __syncthreads().
+  /// Initializes the mbarriers. Called by one thread, before all threads pass a
+  /// __syncthreads().
   __device__ __forceinline__ void initialize() const {
     using S = Specialized<Config>;
 #pragma unroll 1

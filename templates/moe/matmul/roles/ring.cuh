@@ -1,13 +1,14 @@
-//===- ring.cuh - stages of shared memory in turn ---------------*- C++ -*-===//
+//===- ring.cuh - ring of pipeline stages -----------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// The places, phases and barriers of a ring of stages, wherever
-// producers and consumers wait for each other by barriers. How many tokens are
-// multiplied is chosen here, too, since producers and consumers must agree.
+// The indices, phases and mbarriers of a ring of pipeline stages, for all
+// kernels whose producers and consumers synchronize with mbarriers. The token
+// count of the instruction is also chosen here, since producers and consumers
+// must agree on it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +16,8 @@
 
 namespace moe {
 
-/// A place in the ring, and the parity of its next phase; beside that, since
-/// registers are few, the number of tiles that were taken.
+/// A stage of the ring and the parity of its next phase. To save registers,
+/// `state` also holds the number of tiles that were taken.
 template <int kStages> struct RingIndex {
   int stage = 0;
   unsigned state = 0;
@@ -31,7 +32,7 @@ template <int kStages> struct RingIndex {
   }
 };
 
-/// Shared addresses of the barriers of a ring.
+/// Shared-memory addresses of the mbarriers of a ring.
 template <int kStages> struct RingBarriers {
   unsigned base;
   __device__ __forceinline__ unsigned full(int stage) const {
@@ -42,9 +43,9 @@ template <int kStages> struct RingBarriers {
   }
 };
 
-/// How many tokens the instruction multiplies for a tile of `rows`: a few
-/// sizes, since each is a main loop to compile. kTokens: the fewest. Calls
-/// body.template run<kTokens>().
+/// Calls body.template run<kTokens>() with the number of tokens that the
+/// instruction multiplies for a tile of `rows` tokens. There are few such
+/// sizes, since each one is a mainloop to compile. `kTokens`: the smallest one.
 template <int kTileM, int kTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
   if constexpr (kTokens >= kTileM)

@@ -1,4 +1,4 @@
-//===- split.cuh - a cluster shares the k of a tile -------------*- C++ -*-===//
+//===- split.cuh - split-K in a cluster of CTAs -----------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,12 +6,12 @@
 //===----------------------------------------------------------------------===//
 //
 // Split-K by clusters: if three quarters of the CTAs would have no tile, a
-// cluster of two takes one tile. Each CTA has a half of k. The second one
-// leaves its sums in its ring, which is idle by then. The first one adds them
-// to its own, in this fixed order, and stores. All CTAs agree on splitting: it
-// follows from the number of tiles, which routing wrote. A quarter of the CTAs
-// reads memory nearly as fast as all do: 32 tiles on 132 multiprocessors gain
-// by splitting, 48 lose.
+// cluster of two CTAs shares one tile, and each CTA has half of k. The second
+// CTA stores its accumulators in its ring, which is idle by then. The first CTA
+// adds them to its own, in this fixed order, and stores the result. All CTAs
+// make the same decision, because it depends only on the number of tiles, which
+// routing wrote. A quarter of the CTAs reads memory nearly as fast as all of
+// them: on 132 multiprocessors, 32 tiles gain by splitting, and 48 lose.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@
 
 namespace moe {
 
-/// CTAs that may share a tile: 1, or 2 of a cluster.
+/// Returns the number of CTAs that may share a tile: 1, or 2 of a cluster.
 template <class Config> constexpr int splitOf() {
   if constexpr (requires { Config::kSplit; }) {
     static_assert(Config::kSplit == 2 && Config::kSplitTiles > 0,
@@ -35,8 +35,8 @@ template <class Config> constexpr int splitOf() {
   }
 }
 
-/// Whether CTAs share tiles: no more than are worth it (Config::kSplitTiles),
-/// of which each cluster has one at most.
+/// Returns true if CTAs share tiles: there are at most Config::kSplitTiles
+/// tiles, up to which splitting pays, and at most one for each cluster.
 template <class Config>
 __device__ __forceinline__ bool splitsTiles(int tiles, int ctas) {
   if constexpr (splitOf<Config>() > 1)
@@ -45,7 +45,7 @@ __device__ __forceinline__ bool splitsTiles(int tiles, int ctas) {
     return false;
 }
 
-/// The steps of k that this CTA has.
+/// The steps of k that this CTA computes.
 struct SplitSteps {
   int first, end;
 };
@@ -61,7 +61,7 @@ __device__ __forceinline__ SplitSteps splitSteps(bool isSplit) {
   }
 }
 
-/// The part of a thread that does not multiply.
+/// Takes part in the exchange as a thread that issues no MMAs.
 __device__ __forceinline__ void passExchange() {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -70,13 +70,14 @@ __device__ __forceinline__ void passExchange() {
   }
 }
 
-/// Adds the second CTA's sums to the first one's, which alone goes on: false in
-/// the second one. shared: of the ring. thread: of kThreads that multiply.
+/// Adds the second CTA's accumulators to the first one's. Returns true in the
+/// first CTA, which stores the result, and false in the second. `shared`:
+/// address of the ring. `thread`: index among the kThreads consumer threads.
 template <int kThreads, class Worker>
 __device__ __forceinline__ bool exchangeSums(Worker &worker, unsigned shared,
                                              int thread, int barrier) {
   if (ptx::clusterRank() != 0) {
-    // Nobody multiplies out of the ring any more.
+    // No thread multiplies from the ring any more.
     ptx::synchronize(barrier, kThreads);
 #pragma unroll
     for (int i = 0; i < Worker::kSize; ++i)
@@ -84,8 +85,8 @@ __device__ __forceinline__ bool exchangeSums(Worker &worker, unsigned shared,
                        __float_as_uint(worker.value(i)));
     ptx::arriveAtCluster();
     ptx::waitForCluster();
-    // The copy engine may fill these stages behind the next barrier. The first
-    // CTA reads meanwhile, so nobody waits for the fence.
+    // TMA may overwrite these stages after the next cluster barrier. The first
+    // CTA reads meanwhile, so the fence delays no thread.
     ptx::fenceShared();
     ptx::arriveAtCluster();
     ptx::waitForCluster();

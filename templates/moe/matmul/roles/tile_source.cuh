@@ -1,21 +1,21 @@
-//===- tile_source.cuh - which tiles a CTA takes ----------------*- C++ -*-===//
+//===- tile_source.cuh - assignment of tiles to CTAs ------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Tiles are taken in turn: CTA i begins with tile i, and one producer thread
-// takes each further one from a cursor in global memory and hands it to the
-// CTA through two slots in shared memory. So long tiles delay nobody, and no
-// result depends on who computed it.
+// The tile scheduler. CTA i starts with tile i. One producer thread fetches
+// each further tile from an atomic cursor in global memory and passes it to the
+// CTA through two slots in shared memory. Long tiles thus delay no other CTA,
+// and no result depends on which CTA computed it.
 //
-// Two matmuls in a row run beside each other: the first counts, in the last
-// word of a row tile, the column tiles that it has stored (kCounts), and the
-// second takes the place of its CTAs as they end and begins with row tiles of
-// which all are (kAwaited). All CTAs of the first one run by then, so that
-// nobody waits for ever. What the second one writes must not lie where the
-// first one still reads.
+// Two consecutive matmuls may run concurrently. The first one counts the column
+// tiles that it has stored, in the last word of a row tile (kCounts). CTAs of
+// the second one start when CTAs of the first one end, and begin with row tiles
+// that are complete (kAwaited). All CTAs of the first matmul run by then, so no
+// wait is endless. The second matmul must not write memory that the first one
+// still reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,16 +30,18 @@
 
 namespace moe {
 
-/// A tile as it is handed around; no rows: there are no more tiles.
+/// A tile as it is passed to the CTA's warps. If `rows` is 0, there are no more
+/// tiles.
 struct SlotTile {
   int expert, firstRow, rows, firstN;
-  int index;    ///< of the row tile in the list
-  bool isThere; ///< the predecessor is known to have written its rows
-  bool isSplit; ///< the CTAs of a cluster share its k
+  int index;    ///< index of the row tile in the list
+  bool isThere; ///< true if the predecessor is known to have written its rows
+  bool isSplit; ///< true if the CTAs of a cluster split its k
   static constexpr int kExpertBits = 10, kRowBits = 16;
 
-  /// As the words of a slot say. isBeside: this matmul runs beside another, so
-  /// that the words say more. maySplit: of clusters that may share a tile.
+  /// Returns the tile that the words of a slot encode. `isBeside`: this matmul
+  /// runs concurrently with another one, so the words have more fields.
+  /// `maySplit`: clusters may share a tile.
   template <bool isBeside, bool maySplit>
   static __device__ __forceinline__ SlotTile of(const unsigned (&words)[4]) {
     bool isSplit = maySplit && words[3] > kSplitBit - 1;
@@ -57,9 +59,9 @@ struct SlotTile {
             words[2] > kRows,
             isSplit};
   }
-  static constexpr unsigned kSplitBit = 1u << 31; ///< of the fourth word
+  static constexpr unsigned kSplitBit = 1u << 31; ///< bit of the fourth word
 
-  /// Sets the words that of() reads. listed: row tile `index` of the list.
+  /// Sets the words that of() reads. `listed`: row tile `index` of the list.
   template <bool isBeside>
   static __device__ __forceinline__ void put(unsigned (&words)[4], int4 listed,
                                              int index, int firstN,
@@ -87,7 +89,7 @@ template <class Config> struct TileSource {
   unsigned shared;
   Barriers<Config> barriers;
 
-  /// The row of lhs that is row r of a tile.
+  /// Returns the row of lhs for row r of a tile.
   __device__ __forceinline__ int source(const SlotTile &tile, int r) const {
     if constexpr (Config::kGather)
       return args.rows[tile.firstRow + r] / Config::kPairs;
@@ -95,8 +97,8 @@ template <class Config> struct TileSource {
       return tile.firstRow + r;
   }
 
-  /// Reads the tile in a slot and gives the slot back. One lane of a warp does
-  /// both, so that nobody reads what it gives back, and tells the others.
+  /// Reads the tile in a slot and releases the slot. Lane 0 of each warp does
+  /// both, so that no thread reads a released slot, and broadcasts the tile.
   __device__ __forceinline__ SlotTile take(unsigned count) const {
     int slot = int(count % 2);
     unsigned phase = count / 2 % 2;
@@ -113,7 +115,7 @@ template <class Config> struct TileSource {
     return SlotTile::of<S::kBeside, (S::kSplit > 1)>(words);
   }
 
-  /// Returns when the predecessor has written the rows of a tile.
+  /// Waits until the predecessor has written the rows of a tile.
   __device__ __forceinline__ void awaitRows(const SlotTile &tile) const {
     if (Config::kAwaited == 0 || tile.isThere)
       return;
@@ -123,7 +125,8 @@ template <class Config> struct TileSource {
     __syncwarp();
   }
 
-  /// Counts a tile that is stored. By all consumers; `stores`: this CTA did.
+  /// Counts a stored tile. Called by all consumers. `stores`: this CTA stored
+  /// it.
   __device__ __forceinline__ void count(const SlotTile &tile,
                                         bool stores) const {
     if constexpr (Config::kCounts) {
@@ -133,17 +136,17 @@ template <class Config> struct TileSource {
     }
   }
 
-  /// The steps of k of a tile.
+  /// Returns the steps of k that this CTA computes of a tile.
   static __device__ __forceinline__ SplitSteps steps(const SlotTile &tile) {
     return splitSteps<S::kSplit, S::kTiles>(tile.isSplit);
   }
 
-  /// Puts the tile of this index, if there is one, into the slot of the CTA's
-  /// tile `count`.
+  /// Writes the tile with this index, if there is one, to the slot of the CTA's
+  /// tile number `count`.
   __device__ __forceinline__ void publish(int index, int rowTiles,
                                           unsigned count) const {
-    // Else the optimizer computes all of this before the loop over k, and keeps
-    // it in registers.
+    // Prevents the compiler from computing all of this before the loop over k,
+    // where it would occupy registers.
     asm volatile("" : "+r"(index), "+r"(count));
     int slot = int(count % 2);
     unsigned phase = count / 2 % 2;
@@ -171,14 +174,14 @@ template <class Config> struct TileSource {
   }
 };
 
-/// Hands tiles to the CTA: one thread of its producers.
+/// The scheduler of a CTA. One producer thread fetches and publishes the tiles.
 template <class Config> struct TileCursor {
   using S = Specialized<Config>;
   const TileSource<Config> &tiles;
-  bool isHere; ///< this thread is that one
+  bool isHere; ///< true for this producer thread
   int rowTiles = 0;
 
-  /// The CTA's first tile.
+  /// Publishes the CTA's first tile.
   __device__ __forceinline__ void begin() {
     if (!isHere)
       return;
@@ -186,7 +189,7 @@ template <class Config> struct TileCursor {
       rowTiles = ptx::loadFresh(tiles.args.tile_count);
     tiles.publish(int(blockIdx.x), rowTiles, 0);
   }
-  /// Takes a further one: its index.
+  /// Fetches a further tile from the cursor. Returns its index.
   __device__ __forceinline__ int take() const {
     int next = 0;
     if (isHere)
@@ -194,8 +197,8 @@ template <class Config> struct TileCursor {
              atomicAdd(tiles.args.tile_count + Config::kCursor, 1);
     return next;
   }
-  /// Called at each step of k of the tile before. At one of the first, hands
-  /// over what take() took, as the CTA's tile `count`.
+  /// Publishes what take() returned, as the CTA's tile number `count`. Called
+  /// at each step of k of the previous tile; one of the first steps publishes.
   __device__ __forceinline__ void handOver(int next, int turn, int k, int first,
                                            unsigned count) const {
     if (isHere && turn == 0 &&
