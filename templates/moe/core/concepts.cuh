@@ -47,16 +47,17 @@ template <class Config> constexpr bool checkCommonConfig() {
 /// Checks a quantization policy: the scales that operands have, and the number
 /// of elements of k after which sums are promoted to f32.
 template <class Q> constexpr bool checkQuantPolicy() {
-  MOE_REQUIRE_VALUE(Q, kLhsScale, "what a scale of the activations covers");
-  MOE_REQUIRE_VALUE(Q, kRhsScale, "what a scale of the weights covers");
-  MOE_REQUIRE_VALUE(Q, kPromoteK, "elements of k that are summed at a time");
+  MOE_REQUIRE_VALUE(Q, kLhsScale, "the granularity of the activations' scales");
+  MOE_REQUIRE_VALUE(Q, kRhsScale, "the granularity of the weights' scales");
+  MOE_REQUIRE_VALUE(Q, kPromoteK,
+                    "elements of k after which accumulators are promoted");
   return true;
 }
 
 /// Checks an activation: kGated and apply(value) or apply(gate, up), all f32.
 template <class A> constexpr bool checkActivation() {
-  MOE_REQUIRE_VALUE(A, kGated, "whether it takes a gate and an up value");
-  MOE_REQUIRE_VALUE(A, kIdentity, "whether it changes nothing");
+  MOE_REQUIRE_VALUE(A, kGated, "true if it has a gate and an up value");
+  MOE_REQUIRE_VALUE(A, kIdentity, "true if it is the identity");
   if constexpr (A::kGated)
     static_assert(
         requires(A a) { a.apply(0.0f, 0.0f); },
@@ -70,7 +71,7 @@ template <class A> constexpr bool checkActivation() {
 /// Checks a score policy. kNeedsSum: scores need a sum over all logits of a
 /// token.
 template <class S> constexpr bool checkScorePolicy() {
-  MOE_REQUIRE_VALUE(S, kNeedsSum, "whether scores need a sum over experts");
+  MOE_REQUIRE_VALUE(S, kNeedsSum, "true if scores need a sum over experts");
   static_assert(
       requires { S::score(0.0f, 0.0f, 0.0f); },
       "S lacks score(float logit, float maximum, float sum)");
@@ -80,19 +81,20 @@ template <class S> constexpr bool checkScorePolicy() {
 /// Checks a selection policy, by which a warp selects kTopK experts for one
 /// token.
 template <class S> constexpr bool checkSelectPolicy() {
-  MOE_REQUIRE_VALUE(S, kGrouped, "whether experts are selected by group");
+  MOE_REQUIRE_VALUE(S, kGrouped, "true if experts are selected by group");
   return true;
 }
 
 /// Checks a normalization policy, which computes weights from the scores of one
 /// token.
 template <class N> constexpr bool checkNormalizePolicy() {
-  MOE_REQUIRE_VALUE(N, kSums, "whether weights need the sum of all terms");
+  MOE_REQUIRE_VALUE(N, kSums,
+                    "true if weights are divided by the sum of all terms");
   static_assert(
       requires { N::term(0.0f, 0.0f); },
       "N lacks term(float score, float best)");
   if constexpr (N::kSums) {
-    MOE_REQUIRE_VALUE(N, kNeedsBest, "whether terms need the best score");
+    MOE_REQUIRE_VALUE(N, kNeedsBest, "true if terms need the highest score");
     static_assert(
         requires { N::weight(0.0f, 0.0f); },
         "N lacks weight(float term, float sum, float equal)");
@@ -140,13 +142,14 @@ inline constexpr bool spreadsCodes = requires { requires Mma::kSpreadsCodes; };
 ///   kColumns, heldCol(s), colSlot(i): the same for columns, if weight rows
 ///     have scales for groups along k
 template <class F> constexpr bool checkFragment() {
-  MOE_REQUIRE_VALUE(F, kSize, "how many sums a thread holds");
-  MOE_REQUIRE_VALUE(F, kRun, "how many neighbours lie in a row");
-  MOE_REQUIRE_VALUE(F, kTokensAreColumns, "whether rows are weight rows");
-  MOE_REQUIRE_CALL(F, value(0), "sum i");
-  MOE_REQUIRE_CALL(F, row(0), "its row in the tile");
-  MOE_REQUIRE_CALL(F, col(0), "its column in the tile");
-  MOE_REQUIRE_CALL(F, isGate(0), "whether it is a gate's");
+  MOE_REQUIRE_VALUE(F, kSize, "number of accumulators of a thread");
+  MOE_REQUIRE_VALUE(F, kRun, "number of consecutive accumulators in a row");
+  MOE_REQUIRE_VALUE(F, kTokensAreColumns,
+                    "true if the rows of an accumulator are weight rows");
+  MOE_REQUIRE_CALL(F, value(0), "accumulator i");
+  MOE_REQUIRE_CALL(F, row(0), "row of accumulator i in the tile");
+  MOE_REQUIRE_CALL(F, col(0), "column of accumulator i in the tile");
+  MOE_REQUIRE_CALL(F, isGate(0), "true if accumulator i is of a gate");
   MOE_REQUIRE_CALL(F, partner(0), "the index of a gate's up value");
   return true;
 }

@@ -40,7 +40,7 @@ template <class Config> constexpr bool checkActivateConfig() {
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of the input");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kInterleave,
-                    "gate and up columns by so many, or 0");
+                    "columns of an interleaved gate or up block, or 0");
   static_assert(checkActivation<typename Config::Activation>());
   return true;
 }

@@ -33,7 +33,7 @@ template <class Config> constexpr bool checkBatchConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
   return true;
 }
 

@@ -39,12 +39,14 @@ template <class Config> constexpr bool checkCombineConstantsConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
   MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
-  MOE_REQUIRE_VALUE(Config, kExperts, "ids that are no constants'");
+  MOE_REQUIRE_VALUE(Config, kExperts,
+                    "physical experts without constant experts");
   MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
-  MOE_REQUIRE_VALUE(Config, kPlacesEarly,
-                    "the predecessor wrote neither positions nor weights");
+  MOE_REQUIRE_VALUE(
+      Config, kPlacesEarly,
+      "positions and weights are final before the predecessor launch ends");
   return true;
 }
 

@@ -40,11 +40,13 @@ template <class Config> constexpr bool checkCombineNormedConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
   MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
-  MOE_REQUIRE_VALUE(Config, kEpsilon, "what the mean of squares gets");
-  MOE_REQUIRE_VALUE(Config, kPlacesEarly,
-                    "the predecessor wrote neither positions nor weights");
+  MOE_REQUIRE_VALUE(Config, kEpsilon,
+                    "the epsilon that is added to the mean of squares");
+  MOE_REQUIRE_VALUE(
+      Config, kPlacesEarly,
+      "positions and weights are final before the predecessor launch ends");
   static_assert(Config::kPairs <= 32, "a warp reads the pairs of a token");
   return true;
 }

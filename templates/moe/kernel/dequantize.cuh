@@ -43,7 +43,7 @@ template <class Config> constexpr bool checkDequantizeConfig() {
   MOE_REQUIRE_VALUE(Config, kScaleColumns,
                     "columns that share a scale, or kWholeExtent");
   MOE_REQUIRE_VALUE(Config, kSecondPerRow,
-                    "whether rows have second scales of their own");
+                    "true if each row has a second scale");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   static_assert(Config::kColumns % 8 == 0 &&
                     (Config::kScaleColumns == kWholeExtent ||

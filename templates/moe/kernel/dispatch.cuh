@@ -42,14 +42,16 @@ namespace moe {
 
 template <class Config> constexpr bool checkDispatchConfig() {
   checkCommonConfig<Config>();
-  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that bring tokens");
-  MOE_REQUIRE_VALUE(Config, kExperts, "experts that ranks share out, or 0");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that tokens come from");
+  MOE_REQUIRE_VALUE(Config, kExperts,
+                    "experts that are distributed over ranks, or 0");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
   MOE_REQUIRE_VALUE(Config, kXBytes, "bytes of a row of x");
   MOE_REQUIRE_VALUE(Config, kScaleBytes, "bytes of a row's scales, or 0");
   MOE_REQUIRE_VALUE(Config, kSecondScaleBytes,
                     "bytes of a row's second scales, or 0");
-  MOE_REQUIRE_VALUE(Config, kIdsEarly, "the predecessor wrote no ids");
+  MOE_REQUIRE_VALUE(Config, kIdsEarly,
+                    "ids are final before the predecessor launch ends");
   return true;
 }
 

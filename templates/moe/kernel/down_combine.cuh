@@ -51,8 +51,9 @@ template <class Config> constexpr bool checkDownCombineConfig() {
   checkCommonConfig<Config>();
   checkFewConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Input, "element type of lhs in memory");
-  MOE_REQUIRE_VALUE(Config, kRouteEarly,
-                    "the predecessor did not write what routing reads");
+  MOE_REQUIRE_VALUE(
+      Config, kRouteEarly,
+      "the inputs of routing are final before the predecessor launch ends");
   static_assert(!Config::Activation::kGated && Config::Activation::kIdentity,
                 "the second matmul has no activation");
   return true;

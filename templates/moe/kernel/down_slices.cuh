@@ -58,25 +58,31 @@ template <class Config> constexpr bool checkDownSlicesConfig() {
   MOE_REQUIRE_TYPE(Config, Quant, "quantization policy");
   MOE_REQUIRE_TYPE(Config, Activation, "None, for the epilogue");
   MOE_REQUIRE_TYPE(Config, Mma, "engine");
-  MOE_REQUIRE_TYPE(Config, Schedule, "tile, stages, buffers and roles");
+  MOE_REQUIRE_TYPE(Config, Schedule,
+                   "tile, pipeline stages, buffers and roles");
   MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
   MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts in rhs");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
-  MOE_REQUIRE_VALUE(Config, kBias, "whether a bias is added");
-  MOE_REQUIRE_VALUE(Config, kTilesEarly, "the predecessor did not sort rows");
-  MOE_REQUIRE_VALUE(Config, kRows, "rows that a CTA keeps at most");
-  MOE_REQUIRE_VALUE(Config, kTokens, "tokens that a CTA sums at most");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kBias, "true if a bias is added");
+  MOE_REQUIRE_VALUE(
+      Config, kTilesEarly,
+      "the row order is final before the predecessor launch ends");
+  MOE_REQUIRE_VALUE(Config, kRows, "maximum number of rows of a CTA");
+  MOE_REQUIRE_VALUE(Config, kTokens, "maximum number of tokens of a CTA");
   using Schedule = typename Config::Schedule;
   MOE_REQUIRE_VALUE(Schedule, kTileM, "rows of a tile");
   MOE_REQUIRE_VALUE(Schedule, kTileN, "columns of a slice");
-  MOE_REQUIRE_VALUE(Schedule, kTileK, "depth of a stage");
-  MOE_REQUIRE_VALUE(Schedule, kStages, "stages of the ring");
+  MOE_REQUIRE_VALUE(Schedule, kTileK, "elements of k of a pipeline stage");
+  MOE_REQUIRE_VALUE(Schedule, kStages, "pipeline stages");
   MOE_REQUIRE_VALUE(Schedule, kBuffers, "slices that are stored at a time");
-  MOE_REQUIRE_VALUE(Schedule, kOtherWarpgroups, "those that do not multiply");
-  MOE_REQUIRE_VALUE(Schedule, kProducerRegisters, "of a thread of those");
-  MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters, "of a thread of the others");
-  MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "CTAs of a multiprocessor");
+  MOE_REQUIRE_VALUE(Schedule, kOtherWarpgroups,
+                    "warpgroups that are not consumers");
+  MOE_REQUIRE_VALUE(Schedule, kProducerRegisters,
+                    "registers of a thread of the producer warps");
+  MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters,
+                    "registers of a thread of the consumer warps");
+  MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "resident CTAs of a multiprocessor");
   static_assert(!Config::Activation::kGated, "the second matmul has no gate");
   static_assert(checkQuantPolicy<typename Config::Quant>());
   static_assert(checkEngine<typename Config::Mma>());

@@ -34,12 +34,14 @@ template <class Config> constexpr bool checkFinalizeConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
   MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
-  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that send sums");
-  MOE_REQUIRE_VALUE(Config, kExperts, "experts that ranks share out, or 0");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that send partial sums");
+  MOE_REQUIRE_VALUE(Config, kExperts,
+                    "experts that are distributed over ranks, or 0");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
   MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
-  MOE_REQUIRE_VALUE(Config, kIdsEarly, "the predecessor wrote no ids");
+  MOE_REQUIRE_VALUE(Config, kIdsEarly,
+                    "ids are final before the predecessor launch ends");
   static_assert(kSame<typename Config::Partial, typename Config::Output>,
                 "sums come as the output is");
   static_assert(Config::kHidden % kPerVector<typename Config::Output> == 0,

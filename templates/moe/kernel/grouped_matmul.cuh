@@ -89,36 +89,45 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   MOE_REQUIRE_TYPE(Config, Quant, "quantization policy");
   MOE_REQUIRE_TYPE(Config, Activation, "activation policy");
   MOE_REQUIRE_TYPE(Config, Mma, "engine");
-  MOE_REQUIRE_TYPE(Config, Schedule, "tile, stages and warps");
+  MOE_REQUIRE_TYPE(Config, Schedule, "tile, pipeline stages and warps");
   MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
   MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts in rhs");
-  MOE_REQUIRE_VALUE(Config, kGather, "whether rows of lhs are gathered");
+  MOE_REQUIRE_VALUE(Config, kGather, "true if rows of lhs are gathered");
   if constexpr (Config::kGather)
     MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a row of lhs");
-  MOE_REQUIRE_VALUE(Config, kBias, "whether a bias is added");
-  MOE_REQUIRE_VALUE(Config, kTilesEarly, "the predecessor did not write tiles");
-  MOE_REQUIRE_VALUE(Config, kInterleave, "gate and up rows by so many, or 0");
+  MOE_REQUIRE_VALUE(Config, kBias, "true if a bias is added");
+  MOE_REQUIRE_VALUE(Config, kTilesEarly,
+                    "tiles are final before the predecessor launch ends");
+  MOE_REQUIRE_VALUE(Config, kInterleave,
+                    "rows of an interleaved gate or up block, or 0");
   using Schedule = typename Config::Schedule;
   MOE_REQUIRE_VALUE(Schedule, kTileM, "rows of a tile");
   MOE_REQUIRE_VALUE(Schedule, kTileN, "weight rows of a tile");
-  MOE_REQUIRE_VALUE(Schedule, kTileK, "depth of a stage");
-  MOE_REQUIRE_VALUE(Schedule, kStages, "stages of the ring");
-  MOE_REQUIRE_VALUE(Schedule, kGroupM, "row tiles of a traversal group");
+  MOE_REQUIRE_VALUE(Schedule, kTileK, "elements of k of a pipeline stage");
+  MOE_REQUIRE_VALUE(Schedule, kStages, "pipeline stages");
+  MOE_REQUIRE_VALUE(Schedule, kGroupM, "row tiles of an L2 swizzle group");
   static_assert(checkQuantPolicy<typename Config::Quant>());
   static_assert(checkActivation<typename Config::Activation>());
   static_assert(checkEngine<typename Config::Mma>());
   if constexpr (isWarpSpecialized<typename Config::Mma>) {
-    MOE_REQUIRE_VALUE(Config, kCursor, "word of tile_count that counts tiles");
-    MOE_REQUIRE_VALUE(Config, kCounts, "whether stored row tiles are counted");
-    MOE_REQUIRE_VALUE(Config, kAwaited,
-                      "column tiles that the predecessor "
-                      "counts of a row tile; 0: all of it");
-    MOE_REQUIRE_VALUE(Schedule, kProducerWarps, "warps that fill the ring");
-    MOE_REQUIRE_VALUE(Schedule, kConsumerWarps, "warps that multiply");
-    MOE_REQUIRE_VALUE(Schedule, kProducerRegisters, "of a producer thread");
-    MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters, "of a consumer thread");
-    MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "CTAs of a multiprocessor");
+    MOE_REQUIRE_VALUE(Config, kCursor,
+                      "index of the word of tile_count that is the cursor");
+    MOE_REQUIRE_VALUE(
+        Config, kCounts,
+        "true if the column tiles of stored row tiles are counted");
+    MOE_REQUIRE_VALUE(
+        Config, kAwaited,
+        "column tiles that the predecessor "
+        "counts of a row tile to wait for; 0 waits for the whole launch");
+    MOE_REQUIRE_VALUE(Schedule, kProducerWarps, "producer warps");
+    MOE_REQUIRE_VALUE(Schedule, kConsumerWarps, "consumer warps");
+    MOE_REQUIRE_VALUE(Schedule, kProducerRegisters,
+                      "registers of a producer thread");
+    MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters,
+                      "registers of a consumer thread");
+    MOE_REQUIRE_VALUE(Schedule, kCtasPerSm,
+                      "resident CTAs of a multiprocessor");
     static_assert(Config::kThreads == 32 * (Schedule::kProducerWarps +
                                             Schedule::kConsumerWarps),
                   "kThreads must be 32 * (kProducerWarps + kConsumerWarps)");
@@ -141,20 +150,22 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   static_assert(kSame<typename Config::Input, typename Config::Mma::Input> &&
                     (kSame<typename Config::Input, typename Config::Weight> ||
                      dequantizes<Config> || scalesBlocks<typename Config::Mma>),
-                "a matmul multiplies operands of the engine's one type");
-  static_assert(!isWarpSpecialized<typename Config::Mma> ||
-                    dequantizes<Config> == takesSlabs<typename Config::Mma>,
-                "an engine with roles dequantizes weights in slabs, and "
-                "takes no others there");
+                "Input must be Mma::Input, and Weight must equal it unless the "
+                "engine converts weights");
+  static_assert(
+      !isWarpSpecialized<typename Config::Mma> ||
+          dequantizes<Config> == takesSlabs<typename Config::Mma>,
+      "a warp-specialized engine reads dequantized weights exactly if "
+      "they are in slabs");
   static_assert(!Config::Mma::kPromoted || Config::Quant::kPromoteK > 0,
-                "operands of 8 bits need a policy that promotes their sums");
+                "8-bit operands need Quant::kPromoteK > 0");
   if constexpr (quantizesResult<Config>) {
     MOE_REQUIRE_VALUE(Config, kScales, "static scales of the result, or 1");
     static_assert(kSame<typename Config::Result, float>,
-                  "a result that is quantized is f32 until then");
+                  "a result that is quantized must be f32");
     static_assert(!emulatesResult<Config> ||
                       !isWarpSpecialized<typename Config::Mma>,
-                  "an engine with roles does not emulate its result");
+                  "a warp-specialized engine does not emulate its result");
   }
   static_assert(!Config::Activation::kGated || Config::kInterleave == 8,
                 "a fused gated activation needs rows interleaved by 8");
@@ -173,6 +184,7 @@ template <class Config> constexpr int sharedBytes() {
     return maximum(detail::Loop<Config>::Ring::kBytes, Staging<Config>::kBytes);
 }
 
+/// Runs the kernel. The engine selects the mainloop.
 template <class Config>
 __device__ __forceinline__ void
 groupedMatmul(const typename Config::Args &args) {

@@ -167,14 +167,14 @@ template <class Config> constexpr bool checkStoredConfig() {
   MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
   MOE_REQUIRE_VALUE(Config, kBits, "bits of a packed element");
   MOE_REQUIRE_VALUE(Config, kStoredBits, "bits of a stored element");
-  MOE_REQUIRE_VALUE(Config, kRowsLast, "whether rows are innermost");
+  MOE_REQUIRE_VALUE(Config, kRowsLast, "true if rows are contiguous");
   MOE_REQUIRE_VALUE(Config, kRowsPerWord, "rows in 32 bits");
   MOE_REQUIRE_VALUE(Config, kColumnsPerWord, "columns in 32 bits");
   MOE_REQUIRE_VALUE(Config, kSlots, "order of elements in 32 bits");
-  MOE_REQUIRE_VALUE(Config, kAdded, "what is added to an element");
+  MOE_REQUIRE_VALUE(Config, kAdded, "the value that is added to an element");
   MOE_REQUIRE_VALUE(Config, kFlipped, "bits that change");
   MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
-  MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA makes");
+  MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA writes");
   static_assert(StoredMatrix<Config>::kRows % Config::kRowsPerWord == 0 &&
                     StoredMatrix<Config>::kColumns % Config::kColumnsPerWord ==
                         0,

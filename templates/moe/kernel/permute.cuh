@@ -44,12 +44,13 @@ template <class Config> constexpr bool checkPermuteConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
-  MOE_REQUIRE_VALUE(Config, kMostBlocks, "blocks at most, as in route");
+  MOE_REQUIRE_VALUE(Config, kMostBlocks,
+                    "maximum number of blocks, as in route");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
-  MOE_REQUIRE_VALUE(Config, kCounters, "zeros behind the count of tiles");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
+  MOE_REQUIRE_VALUE(Config, kCounters, "zeros after the number of tiles");
   static_assert(Config::kCounters >= 2 && Config::kCounters < 32,
                 "the cursors of both matmuls, and a thread for each");
   static_assert(Config::kBlockTokens * Config::kPairs <= 65535,

@@ -76,9 +76,10 @@ namespace moe {
 template <class Config> constexpr bool checkQuantizeConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Input, "element type of the input");
-  MOE_REQUIRE_TYPE(Config, Scaling, "which values share a scale");
+  MOE_REQUIRE_TYPE(Config, Scaling, "the granularity of scales");
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of the input");
-  MOE_REQUIRE_VALUE(Config, kByOffsets, "whether offsets say how many rows");
+  MOE_REQUIRE_VALUE(Config, kByOffsets,
+                    "true if offsets have the number of rows");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
   MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a block of maxima");

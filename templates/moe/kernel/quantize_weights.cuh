@@ -61,13 +61,13 @@ template <class Config> constexpr bool checkQuantizedWeights() {
   MOE_REQUIRE_TYPE(Config, Element, "element type as stored");
   MOE_REQUIRE_TYPE(Config, Code, "element type of the codes");
   MOE_REQUIRE_TYPE(Config, Scale, "element type of the scales");
-  MOE_REQUIRE_TYPE(Config, Rule, "how powers of two follow");
-  MOE_REQUIRE_VALUE(Config, kShares, "what shares a scale");
-  MOE_REQUIRE_VALUE(Config, kZeroPoints, "whether there are zero points");
+  MOE_REQUIRE_TYPE(Config, Rule, "the rule of power-of-two scales");
+  MOE_REQUIRE_VALUE(Config, kShares, "the granularity of scales");
+  MOE_REQUIRE_VALUE(Config, kZeroPoints, "true if there are zero points");
   MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
   MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
   MOE_REQUIRE_VALUE(Config, kParts, "matrices of an expert");
-  MOE_REQUIRE_VALUE(Config, kAlternate, "whether their rows alternate");
+  MOE_REQUIRE_VALUE(Config, kAlternate, "true if gate and up rows alternate");
   MOE_REQUIRE_VALUE(Config, kGroupRows, "rows of a group");
   MOE_REQUIRE_VALUE(Config, kGroupColumns, "columns of a group");
   static_assert(Config::kRows % Config::kParts == 0,
@@ -81,7 +81,7 @@ template <class Config> constexpr bool checkQuantizedWeights() {
   } else {
     MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
     MOE_REQUIRE_VALUE(Config, kElements, "elements of a chunk");
-    MOE_REQUIRE_VALUE(Config, kChunksPerCta, "chunks that a CTA makes");
+    MOE_REQUIRE_VALUE(Config, kChunksPerCta, "chunks that a CTA writes");
     static_assert(Config::kColumns % Config::kElements == 0 &&
                       Config::kElements * kBits<typename Config::Code> % 8 == 0,
                   "chunks must be whole bytes, and rows whole chunks");

@@ -73,13 +73,14 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kTopK, "experts chosen for a token");
-  MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, at least");
-  MOE_REQUIRE_VALUE(Config, kMostBlocks, "blocks at most, 0 for any number");
-  MOE_REQUIRE_VALUE(Config, kPermute, "whether the CTAs also permute");
+  MOE_REQUIRE_VALUE(Config, kBlockTokens, "minimum number of tokens of a CTA");
+  MOE_REQUIRE_VALUE(Config, kMostBlocks,
+                    "maximum number of blocks; 0 is no maximum");
+  MOE_REQUIRE_VALUE(Config, kPermute, "true if the CTAs also permute");
   MOE_REQUIRE_VALUE(Config, kCluster, "CTAs that permute together");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which its tiles may differ");
-  MOE_REQUIRE_VALUE(Config, kCounters, "zeros behind its count of tiles");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
+  MOE_REQUIRE_VALUE(Config, kCounters, "zeros after the number of tiles");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && routing::kPairsOf<Config> <= 32 &&
                     Config::kTopK <= Config::kExperts,

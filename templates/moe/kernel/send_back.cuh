@@ -35,11 +35,13 @@ namespace moe {
 
 template <class Config> constexpr bool checkSendBackConfig() {
   checkCommonConfig<Config>();
-  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that bring tokens");
-  MOE_REQUIRE_VALUE(Config, kExperts, "experts that ranks share out, or 0");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kRanks, "ranks that tokens come from");
+  MOE_REQUIRE_VALUE(Config, kExperts,
+                    "experts that are distributed over ranks, or 0");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
   MOE_REQUIRE_VALUE(Config, kPartialsBytes, "bytes of a token's sums");
-  MOE_REQUIRE_VALUE(Config, kIdsEarly, "the predecessor wrote no ids");
+  MOE_REQUIRE_VALUE(Config, kIdsEarly,
+                    "ids are final before the predecessor launch ends");
   return true;
 }
 

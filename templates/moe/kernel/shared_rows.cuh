@@ -39,7 +39,7 @@ namespace moe {
 template <class Config> constexpr bool checkSharedRowsConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "rows by which tiles may differ");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
   return true;
 }
 

@@ -40,7 +40,8 @@ struct AnyRow {
 template <class Mma> constexpr bool checkEngine() {
   MOE_REQUIRE_TYPE(Mma, Input, "element type of both operands");
   MOE_REQUIRE_VALUE(Mma, kStepK, "elements of k of one instruction");
-  MOE_REQUIRE_VALUE(Mma, kPromoted, "whether sums are added to totals along k");
+  MOE_REQUIRE_VALUE(Mma, kPromoted,
+                    "true if accumulators are added to totals along k");
   return true;
 }
 
@@ -64,18 +65,21 @@ template <class Mma> constexpr bool checkEngine() {
 template <class Sums, bool kPromoted>
 constexpr bool checkWarpgroupAccumulator() {
   static_assert(checkFragment<Sums>());
-  MOE_REQUIRE_VALUE(Sums, kAtomSize, "sums of a thread of 64 rows");
-  MOE_REQUIRE_VALUE(Sums, kPieces, "pieces that are multiplied one by one");
-  MOE_REQUIRE_VALUE(Sums, kPieceSize, "sums of a thread of a piece");
+  MOE_REQUIRE_VALUE(Sums, kAtomSize, "accumulators of a thread of 64 rows");
+  MOE_REQUIRE_VALUE(Sums, kPieces, "pieces that are issued one by one");
+  MOE_REQUIRE_VALUE(Sums, kPieceSize, "accumulators of a thread of a piece");
   MOE_REQUIRE_VALUE(Sums, kPieceColumns, "columns of a piece");
   MOE_REQUIRE_VALUE(Sums, kPiecesOfAtom, "pieces of 64 rows");
-  MOE_REQUIRE_CALL(Sums, rowOfThread(0), "first row of a thread's sums");
-  MOE_REQUIRE_CALL(Sums, begin(0, 0), "sums of zero, and their place");
-  MOE_REQUIRE_CALL(Sums, place(0, 0), "which rows and columns the sums are of");
-  MOE_REQUIRE_CALL(Sums, finish(), "called between the last wait and a read");
-  MOE_REQUIRE_CALL(Sums, set(0, 0.0f), "what value(i) gives");
-  MOE_REQUIRE_CALL(Sums, scale(0, 0.0f), "multiplies what value(i) gives");
-  MOE_REQUIRE_CALL(Sums, increase(0, 0.0f), "adds to what value(i) gives");
+  MOE_REQUIRE_CALL(Sums, rowOfThread(0),
+                   "first row of a thread's accumulators");
+  MOE_REQUIRE_CALL(Sums, begin(0, 0), "cleared accumulators and their place");
+  MOE_REQUIRE_CALL(Sums, place(0, 0),
+                   "the rows and columns of the accumulators");
+  MOE_REQUIRE_CALL(Sums, finish(),
+                   "called after the last wait and before a read");
+  MOE_REQUIRE_CALL(Sums, set(0, 0.0f), "value i");
+  MOE_REQUIRE_CALL(Sums, scale(0, 0.0f), "a factor of value(i)");
+  MOE_REQUIRE_CALL(Sums, increase(0, 0.0f), "an addend of value(i)");
   if constexpr (kPromoted)
     MOE_REQUIRE_CALL(Sums,
                      template add<Sums::kPieceSize>(0, 0, detail::AnyScale()),
@@ -104,7 +108,7 @@ constexpr bool checkWarpgroupAccumulator() {
 /// with readPiece(address, piece, tokens) if kPromoted.
 template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   MOE_REQUIRE_VALUE(Mma, kTokensAreColumns,
-                    "whether the rows of an instruction are weight rows");
+                    "true if the rows of an instruction are weight rows");
   MOE_REQUIRE_VALUE(Mma, kRows, "rows of a warpgroup, 64 or 128");
   MOE_REQUIRE_VALUE(Mma, kRowBytes, "bytes of an operand's row in a stage");
   static_assert(
@@ -119,27 +123,28 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
     if constexpr (scalesBlocks<Mma>) {
       MOE_REQUIRE_VALUE(Worker, kScaleColumns, "columns of a stage's scales");
       MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false, 0u, 0u),
-                       "begins to copy the scales of a stage to tensor memory "
+                       "issues the copies of a stage's scales to tensor memory "
                        "and to multiply");
     } else {
       MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false),
-                       "begins to multiply a stage into tensor memory");
+                       "issues the multiplies of a stage into tensor memory");
     }
     if constexpr (Mma::kPromoted)
       MOE_REQUIRE_CALL(Worker, readPiece(0u, 0, 0),
-                       "reads the sums of a piece");
+                       "reads the accumulators of a piece");
     else
-      MOE_REQUIRE_CALL(Worker, read(0u, 0), "reads the sums of so many tokens");
+      MOE_REQUIRE_CALL(Worker, read(0u, 0),
+                       "reads the accumulators of `tokens` tokens");
   } else if constexpr (takesSlabs<Mma>)
     MOE_REQUIRE_MEMBER(Worker, multiply,
-                       "(atom, step, weights, tokens) begins to multiply "
+                       "(atom, step, weights, tokens) issues the multiplies "
                        "registers by shared memory");
   else if constexpr (Mma::kPromoted)
     MOE_REQUIRE_CALL(Worker, multiplyPiece(0, 0u, 0u),
-                     "begins to multiply a piece of a stage");
+                     "issues the multiplies of a piece of a stage");
   else
     MOE_REQUIRE_CALL(Worker, multiplyAll(0u, 0u),
-                     "begins to multiply all pieces of a stage");
+                     "issues the multiplies of all pieces of a stage");
   return true;
 }
 
@@ -148,13 +153,16 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
 /// columns.
 template <class Sums> constexpr bool checkScaledFragment() {
   MOE_REQUIRE_VALUE(Sums, kWarpN, "weight rows of a warp");
-  MOE_REQUIRE_VALUE(Sums, kRows, "different rows of a thread's sums");
-  MOE_REQUIRE_VALUE(Sums, kColumns, "different columns");
-  MOE_REQUIRE_CALL(Sums, heldRow(0), "each of the rows");
-  MOE_REQUIRE_CALL(Sums, heldCol(0), "each of the columns");
+  MOE_REQUIRE_VALUE(Sums, kRows, "number of rows of a thread's accumulators");
+  MOE_REQUIRE_VALUE(Sums, kColumns,
+                    "number of columns of a thread's accumulators");
+  MOE_REQUIRE_CALL(Sums, heldRow(0), "row i of the thread's accumulators");
+  MOE_REQUIRE_CALL(Sums, heldCol(0), "column i of the thread's accumulators");
   MOE_REQUIRE_CALL(Sums, firstHeldCol(), "the first column");
-  MOE_REQUIRE_CALL(Sums, rowSlot(0), "which of the rows sum i is in");
-  MOE_REQUIRE_CALL(Sums, colSlot(0), "which of the columns");
+  MOE_REQUIRE_CALL(Sums, rowSlot(0),
+                   "row index of accumulator i among the thread's rows");
+  MOE_REQUIRE_CALL(Sums, colSlot(0),
+                   "column index of accumulator i among the thread's columns");
   return true;
 }
 
@@ -198,8 +206,7 @@ constexpr bool checkGridEngine() {
     if constexpr (kScaled)
       static_assert(checkScaledFragment<Worker>());
     if constexpr (scalesBlocks<Mma>)
-      MOE_REQUIRE_CALL(Worker, scale(0, 0.0f),
-                       "multiplies what value(i) gives");
+      MOE_REQUIRE_CALL(Worker, scale(0, 0.0f), "a factor of value(i)");
     static_assert(
         requires(Worker &worker, const Operands &operands) {
           worker.multiply(operands);
@@ -223,8 +230,9 @@ template <class Feed> constexpr bool checkWeightFeed() {
   MOE_REQUIRE_VALUE(Feed, kBytes, "bytes of a stage");
   MOE_REQUIRE_VALUE(Feed, kRowBytes, "bytes of a weight row of a stage");
   MOE_REQUIRE_CALL(Feed, prefetch(), "before the first copy");
-  MOE_REQUIRE_CALL(Feed, copy(0u, 0, 0, 0, 0u),
-                   "begins to copy a step of k, which arrives at a barrier");
+  MOE_REQUIRE_CALL(
+      Feed, copy(0u, 0, 0, 0, 0u),
+      "issues the copy of a step of k, which arrives at a barrier");
   return true;
 }
 
@@ -241,7 +249,7 @@ template <class Feed, class Args> constexpr bool checkBlockScaleFeed() {
   MOE_REQUIRE_CALL(
       Feed, set(*static_cast<const Args *>(nullptr), 0, 0, 0, detail::AnyRow()),
       "where the rows of a tile have their scales");
-  MOE_REQUIRE_CALL(Feed, copy(0u, 0), "begins to copy those of a step of k");
+  MOE_REQUIRE_CALL(Feed, copy(0u, 0), "issues the copies of a step of k");
   return true;
 }
 

@@ -68,9 +68,10 @@ template <class Config> constexpr bool checkDequantization() {
                     "weight rows that share a scale, or kWholeExtent");
   MOE_REQUIRE_VALUE(Config, kScaleColumns,
                     "elements of k that share one, or kWholeExtent");
-  MOE_REQUIRE_VALUE(Config, kZeroPoint, "whether there are zero points");
-  MOE_REQUIRE_VALUE(Config, kSecondScale, "whether scales are scaled");
-  MOE_REQUIRE_VALUE(Config, kSecondPerRow, "whether each row has one of those");
+  MOE_REQUIRE_VALUE(Config, kZeroPoint, "true if there are zero points");
+  MOE_REQUIRE_VALUE(Config, kSecondScale, "true if scales have second scales");
+  MOE_REQUIRE_VALUE(Config, kSecondPerRow,
+                    "true if each row has a second scale");
   using Input = typename Config::Input;
   static_assert(sizeof(Input) == 2 ||
                     (scalesSums<Config> && kSame<typename Config::Weight, i4> &&

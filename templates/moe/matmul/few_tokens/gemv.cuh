@@ -33,23 +33,24 @@ template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_TYPE(Config, Score, "score policy");
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
-  MOE_REQUIRE_TYPE(Config, Scaling, "which values of lhs share a scale");
+  MOE_REQUIRE_TYPE(Config, Scaling, "the granularity of the scales of lhs");
   MOE_REQUIRE_TYPE(Config, Weight, "element type of rhs");
   MOE_REQUIRE_TYPE(Config, Result, "element type of the result");
   MOE_REQUIRE_TYPE(Config, Quant, "quantization policy");
   MOE_REQUIRE_TYPE(Config, Activation, "activation policy");
-  MOE_REQUIRE_TYPE(Config, Schedule, "stages of the ring");
+  MOE_REQUIRE_TYPE(Config, Schedule, "pipeline stages");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kTopK, "experts chosen for a token");
-  MOE_REQUIRE_VALUE(Config, kTokens, "tokens at most");
+  MOE_REQUIRE_VALUE(Config, kTokens, "maximum number of tokens");
   MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
   MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");
-  MOE_REQUIRE_VALUE(Config, kBias, "whether a bias is added");
-  MOE_REQUIRE_VALUE(Config, kInterleave, "gate and up rows by so many, or 0");
+  MOE_REQUIRE_VALUE(Config, kBias, "true if a bias is added");
+  MOE_REQUIRE_VALUE(Config, kInterleave,
+                    "rows of an interleaved gate or up block, or 0");
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
   using Schedule = typename Config::Schedule;
-  MOE_REQUIRE_VALUE(Schedule, kStages, "stages of the ring");
+  MOE_REQUIRE_VALUE(Schedule, kStages, "pipeline stages");
   static_assert(Config::kTokens >= 1 && Config::kTokens <= 8 &&
                     Config::kTokens * routing::kPairsOf<Config> <=
                         routing::kFewPairs,
