@@ -76,7 +76,7 @@ std::optional<json> readDynamic(JsonReader &quant,
     return std::nullopt;
   }
   std::optional<json> merged;
-  bool isKept = false; // by a rule that repeats the numbers of all modules
+  bool isKept = false; // by a rule that repeats the values of all modules
   for (const auto &[rule, changes] : rules->value().items()) {
     std::string_view pattern = rule;
     const bool isMinus = pattern.starts_with("-:");
