@@ -109,7 +109,7 @@ def _nvfp4(layer: Any, method: Any, *, weight_only: bool, inverse: bool, weights
     largest = (inverse_of_largest_for if inverse else largest_for)(layer.global_num_experts)
     stored |= {"a1_second_scale": f"w13_{inputs}", "a2_second_scale": f"w2_{inputs}"}
     changed |= {"a1_second_scale": largest, "a2_second_scale": largest}
-    # Of vLLM's backends, only Marlin does not quantize activations.
+    # Only the Marlin backend of vLLM does not quantize activations.
     backend = getattr(getattr(method, "nvfp4_backend", None), "name", "")
     return Scheme("nvfp4", {}, stored, changed, leaves_activations=backend == "MARLIN")
 
