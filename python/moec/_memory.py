@@ -91,7 +91,7 @@ def kept_memory(package: "Package", count: int, label: str) -> tuple[int, Any]:
 
 
 def bytes_of(package: "Package", array: Any, label: str) -> tuple[int, int, Any]:
-    """Returns address, size in bytes and owner of a caller's memory. Raises InvalidArgument if it is read-only or not contiguous."""
+    """Returns address, size and owner of a caller's memory. Raises InvalidArgument if it is read-only or not contiguous."""
     found = arrays.view(array, label)
     check_place(package, found, label)
     if not found.writable or found.strides is not None:

@@ -23,7 +23,7 @@ class Row(NamedTuple):
 
 @functools.cache
 def _text(text: str) -> tuple[int, Any]:
-    """Returns the address of a C string that is kept for the lifetime of the process. There are only as many as names of values."""
+    """Returns the address of a C string that is kept for the lifetime of the process. There are only as many as value names."""
     kept = ctypes.create_string_buffer(text.encode())
     return ctypes.addressof(kept), kept
 

@@ -110,7 +110,7 @@ def is_numpy(array: Any) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def _element_type(dtype: Any) -> str:
-    """Returns moec's name of a numpy or torch type. A type that moec does not support keeps its own name, which no value accepts."""
+    """Returns moec's name of a numpy or torch type. An unsupported type keeps its own name, which no value accepts."""
     name = str(getattr(dtype, "name", dtype)).removeprefix("torch.")
     return _OF_NAME.get(name, name)
 

@@ -26,7 +26,7 @@ ID_BYTES = 128
 
 
 def _find_nccl() -> str | None:
-    """Returns the library of an installed nvidia-nccl package, or None if there is none or the process has already loaded NCCL."""
+    """Returns the library of an installed nvidia-nccl package, or None if there is none or NCCL is already loaded."""
     try:
         ctypes.CDLL("libnccl.so.2", mode=os.RTLD_NOLOAD)
         return None

@@ -251,7 +251,7 @@ def supports(source: Source, **options: Any) -> Support:
 
 
 def catalog() -> dict[str, list[dict[str, Any]]]:
-    """Returns the names that layers and options may use, as tables: "schemes", "routing", "activations", "engines", "archs", ..."""
+    """Returns the names that layers and options may use: "schemes", "routing", "activations", "engines", "archs", ..."""
     made: dict[str, list[dict[str, Any]]] = json.loads(library().text("catalog_json"))
     return made
 

@@ -255,7 +255,7 @@ class Layer:
         del owner, views
 
     def _kept(self, name: str, given: arrays.View) -> arrays.View:
-        """Returns the memory of a weight that runs read as stored. Raises InvalidArgument if the given array does not match it."""
+        """Returns the memory of a weight that runs read as stored. Raises InvalidArgument if the given array does not match."""
         to, accepted = arrays.view(self.weights[name], name), self.package.values[name].element_types
         expected, got = ((each.shape, arrays.given_type(each, accepted, name)) for each in (to, given))
         if got != expected:

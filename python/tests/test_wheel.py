@@ -11,7 +11,7 @@ import zipfile
 import pytest
 from conftest import BUILD, SMALL, SOURCE, WHEEL, run_python
 
-MOST_BYTES = 13_000_000  # as docs/how-to/python.md says
+MOST_BYTES = 14_000_000  # as docs/how-to/python.md says
 NEWEST_GLIBC = (2, 34)
 
 

@@ -46,7 +46,7 @@ class Check:
 
 @dataclasses.dataclass
 class Time:
-    """The time of a layer of a model. floor_us: the time to move its bytes at the GPU's bandwidth; 0 if the bandwidth is unknown."""
+    """The time of a layer of a model. floor_us: the time to move its bytes at the GPU's bandwidth; 0 if that is unknown."""
 
     layer: str
     scheme: str

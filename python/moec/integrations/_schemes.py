@@ -105,7 +105,7 @@ def unquantized(weights: torch.dtype, activations: torch.dtype) -> Scheme:
 
 
 def compressed_fp8(method: Any, experts: int, *, static: bool) -> Scheme:
-    """Returns the fp8 scheme of compressed-tensors. `method`: has weight_quant, input_quant and, for blocks, weight_block_size."""
+    """Returns the fp8 scheme of compressed-tensors. `method` has weight_quant, input_quant and, for blocks, weight_block_size."""
     weights, inputs = word(method.weight_quant.strategy), word(method.input_quant.strategy)
     if weights == "block":
         return fp8_blocks(method.weight_block_size, "weight_scale")

@@ -96,7 +96,7 @@ _classes: dict[Any, Any] = {}
 
 
 def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
-    """Adds moec's part to the layer's method if moec serves the layer. SGLang has already created the layer and its parameters."""
+    """Adds moec's part to the layer's method if moec serves the layer. SGLang has created the layer and its parameters."""
     method, name = layer.quant_method, layer.layer_name or f"layer {layer.layer_id}"
     try:
         if lacking := SURFACE.layer_reason(layer, ENGINE.series_of(ENGINE.version())):

@@ -60,7 +60,7 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
 
     @staticmethod
     def _supports_quant_scheme(weight_key: Any, activation_key: Any) -> bool:
-        """Returns True for unquantized weights and activations. The plan of a layer handles the rest before an instance exists."""
+        """Returns True for unquantized weights and activations. The plan of a layer handles the rest beforehand."""
         return weight_key is None and activation_key is None
 
     @staticmethod

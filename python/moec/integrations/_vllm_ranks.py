@@ -15,7 +15,7 @@ _communicators: dict[str, Communicator] = {}
 
 
 def communicator(device: torch.device) -> Communicator:
-    """Returns the communicator of vLLM's expert-parallel group, which is created once. All ranks must call it in the same order."""
+    """Returns the communicator of vLLM's expert-parallel group, created once. All ranks must call it in the same order."""
     group = get_ep_group()
     if group.unique_name not in _communicators:
         _communicators[group.unique_name] = Communicator.from_group(group.device_group, device=str(device))
