@@ -471,8 +471,8 @@ Result<int> CommandLine::run() {
   return 0;
 }
 
-/// Reads the cases of a file. The words of a line follow those of the command
-/// line.
+/// Reads a file of cases, one per line. The words of each line are appended to
+/// the command line.
 static Result<std::vector<Case>> readCases(const std::string &path, int argc,
                                            char **argv) {
   std::istringstream file(TRY(readFile(path)));

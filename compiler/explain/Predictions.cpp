@@ -101,8 +101,8 @@ static ordered_json predictionJson(const Prediction &made) {
   return json;
 }
 
-/// Returns the token counts that the user requested, or those of kTokens that
-/// are in range.
+/// Returns the requested token counts. Without a request, returns the counts of
+/// kTokens up to `maxTokens`.
 static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
                                              int64_t maxTokens) {
   std::vector<int64_t> tokens = options.tokens;

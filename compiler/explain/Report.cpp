@@ -244,9 +244,8 @@ ordered_json weightsJson(const Manifest &manifest, const Target &target) {
   return json;
 }
 
-/// Returns true if engines cannot multiply these operands natively only because
-/// of the rounding rule of the activations' scales. Engines support scales that
-/// are rounded up.
+/// Returns true if only the rounding rule of the activation scales prevents a
+/// native multiply. Engines support scales that are rounded up.
 bool isRuleThatEmulates(moe::DescriptorAttr activation,
                         moe::DescriptorAttr weight) {
   if (activation.getRule().empty() || activation.getRule() == "ceil")
@@ -259,8 +258,8 @@ bool isRuleThatEmulates(moe::DescriptorAttr activation,
   return moe::nativeScales(up, weight) != nullptr;
 }
 
-/// Returns the scales because of which engines cannot multiply 8-bit operands
-/// of one type as stored; "" for other operands.
+/// Returns the scales that prevent a native multiply of two 8-bit operands of
+/// one type, or "" for other operands.
 std::string scalesThatEmulate(moe::QuantAttr quant) {
   std::string text;
   for (auto [activation, weight] : {std::pair(quant.getA1(), quant.getW1()),

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The result of `moec-bench --json`. A page shows the packages of its own
-// layer.
+// Reads the result of `moec-bench --json`. A page shows only the packages of
+// its layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,8 +51,8 @@ struct Bench {
 /// file is not a result of moec-bench, or it has no such package.
 Result<Bench> readBench(const NamedText &file, const Report &report);
 
-/// Returns true if the kernels of the measured variant are those of the
-/// target's variant.
+/// Returns true if the measured variant has the same kernels as the target's
+/// variant.
 bool ranKernelsOf(const Measurement &cell, const Target &target);
 
 } // namespace moec::compiler::html

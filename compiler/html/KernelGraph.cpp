@@ -52,7 +52,7 @@ struct Card {
   std::vector<Port> left, right;
 };
 
-/// The connection from the port that writes a value to those that read it.
+/// A connection from the port that writes a value to its readers.
 struct Lane {
   std::string name;
   std::string cls;
