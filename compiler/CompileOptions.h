@@ -26,26 +26,28 @@ struct PipelineOptions : Choices {
   /// rows. May be empty if the module already holds programs, which store their
   /// targets.
   std::vector<std::string> archs;
-  /// A row of the GPU table, or "" for the default GPU of the arch's row; see
-  /// resolveTargets().
+  /// The name of a row in the GPU table. If it is "", the default GPU of the
+  /// arch is assumed. See resolveTargets().
   std::string gpu;
   int64_t maxTokens = 65536;
   std::vector<std::string> tunedFiles; ///< files of measured schedules
-  /// The token ranges to tune, each as FIRST-LAST-ROWS-STEP. If there are any,
-  /// ranges of tuned files are ignored.
+  /// Token ranges that get a tuned variant, each as FIRST-LAST-ROWS-STEP: first
+  /// and last token count, tile rows and row step. If there are any, the ranges
+  /// of tuned files are ignored.
   std::vector<std::string> tunedRanges;
-  /// Verifies the programs of the input against its layers.
+  /// Check that the input's programs match its layers (moe-check-program).
   bool checkPrograms = false;
 };
 
 /// The options of a compilation. The layer's own options are in its JSON.
 struct CompileOptions : PipelineOptions {
-  bool foundGpu = false; ///< `gpu` was detected, not specified by the caller
+  bool foundGpu = false;      ///< `gpu` is the detected local GPU
   bool asksMaxTokens = false; ///< the caller specified maxTokens
   /// A JSON file of measured schedules that takes precedence over built-in
   /// ones; "": none.
   std::string tunedFile;
-  /// Also reads the user's store, after tunedFile (compiler/plan/TunedStore.h).
+  /// Also read the user's store of measured schedules, after tunedFile
+  /// (compiler/plan/TunedStore.h).
   bool tunedStore = false;
   /// Print the IR after each pass, and the time of each pass, to standard
   /// error.
@@ -60,9 +62,10 @@ struct CompileOptions : PipelineOptions {
   std::string cacheFolder;
 };
 
-/// The runs that a report predicts.
+/// Token counts and expert histogram for which `moec explain` predicts run
+/// times.
 struct ExplainOptions {
-  std::vector<int64_t> tokens;       ///< empty: a selection from 1 to 8,192
+  std::vector<int64_t> tokens;       ///< empty: a built-in list from 1 to 8,192
   std::string histogram = "uniform"; ///< see Histogram::parse()
 };
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Collects diagnostics into Errors, runs the pipeline and passes kernels to
-// NVRTC. The passes decide what is refused.
+// NVRTC. The passes decide which layers are rejected.
 //
 //===----------------------------------------------------------------------===//
 
@@ -120,8 +120,8 @@ compiler::parse(std::string_view text, std::string_view name,
   return module;
 }
 
-/// Splits a line that is too long to read into several. Breaks only after
-/// commas outside of strings.
+/// Breaks a line of printed IR that is longer than 400 characters into lines of
+/// about 120. Breaks only after commas outside of string literals.
 static std::string broken(llvm::StringRef line) {
   constexpr size_t kLongest = 400, kColumns = 120;
   if (line.size() <= kLongest)
@@ -185,8 +185,9 @@ static Result<void> checkPrograms(mlir::ModuleOp module,
   return {};
 }
 
-/// Returns true if a matmul of the input, or of the programs that will be
-/// added, has no schedule yet.
+/// Returns true if the pipeline has to choose a schedule for at least one
+/// matmul. Either a matmul of the input has no schedule yet, or programs for
+/// further archs will be added.
 static bool takesSchedules(mlir::ModuleOp module,
                            const CompileOptions &options) {
   std::vector<std::string> archs;
@@ -291,7 +292,7 @@ Result<Shares> compiler::emitShares(mlir::ModuleOp module) {
   return emitCudaShares(module, compilerVersion());
 }
 
-/// Returns the only share, or an error if there are several.
+/// Returns the only share of the layer, or an error if there are several.
 static Result<PackageFiles> oneOf(Shares shares) {
   if (shares.size() > 1)
     return refused("the ranks of layer '{}' have shares of {} sizes; expected "

@@ -49,11 +49,12 @@ Result<void> Input::lowerTo(Phase phase, const CompileOptions &options) {
   return done;
 }
 
-/// Returns the report of a scheduled module.
+/// Returns the `moec explain` report for a scheduled module.
 static Result<nlohmann::ordered_json> reportOf(mlir::ModuleOp module,
                                                const ExplainOptions &expected) {
   auto files = TRY(emit(module));
-  // The report of a single rank shows the values of that rank.
+  // If the module was compiled for one rank, the report shows that rank's
+  // values.
   if (files.manifest.ranks.size() == 1)
     files.manifest = TRY(ofRank(std::move(files.manifest), std::nullopt));
   return explainJson(module, files.manifest, expected);

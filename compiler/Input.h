@@ -31,8 +31,8 @@ namespace moec::compiler {
 /// Returns a context in which several inputs can be read one after another.
 std::unique_ptr<mlir::MLIRContext> makeContext();
 
-/// An input and its MLIR context: its own context, unless the caller passes
-/// one.
+/// An input's module and the MLIR context that holds it. The Input owns the
+/// context unless the caller passes one.
 class Input {
 public:
   Input() : own(makeContext()), context(*own) {}

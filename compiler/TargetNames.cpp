@@ -65,8 +65,9 @@ const Architecture *compiler::bestArchOf(int major, int minor) {
   return best;
 }
 
-/// Returns the local GPU, which schedules assume if the user names none.
-/// Returns "" if there is no GPU, it has no row, or it runs none of `archs`.
+/// Returns the name of the local GPU, which schedules assume if the user names
+/// none. Returns "" if there is no GPU, if the GPU table has no row for it, or
+/// if it runs none of `archs`.
 static std::string presentGpu(const std::vector<std::string> &archs) {
   const auto device = presentDevice();
   if (!device)
@@ -114,7 +115,7 @@ static std::string spelledAsArch(std::string_view word) {
   return isNumber ? "sm_" + lower : "";
 }
 
-/// Returns the number in a name such as "sm_70".
+/// Returns the digits of an arch name such as "sm_70" as an integer.
 static std::optional<int> numberOf(std::string_view arch) {
   int number = 0;
   const std::string_view digits = arch.substr(std::min<size_t>(3, arch.size()));

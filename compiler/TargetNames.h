@@ -30,16 +30,17 @@ namespace moec::compiler {
 Result<void> resolveTargets(CompileOptions &options);
 
 /// Returns the arch with the most features that runs on a device of this
-/// compute capability: exactly that capability, arch-specific if possible.
-/// Returns null if no arch runs on the device.
+/// compute capability. The highest minor version has precedence, then an
+/// arch-specific variant such as sm_90a. Returns null if no arch runs on the
+/// device.
 const catalog::Architecture *bestArchOf(int major, int minor);
 
 /// Returns the error for a word that names neither an arch nor a GPU.
 Error unknownArch(const std::string &word);
 
-/// Returns the GPU that a user's word names: the name of a row, a prefix of one
-/// ("h200"), or the driver's name of a device. If several rows have the prefix,
-/// returns the one that is the default GPU of its arch. Returns null for any
+/// Returns the GPU that a user's word names: the name of a row, a prefix of a
+/// name ("h200"), or the driver's name of a device. If several rows have the
+/// prefix, the default GPU of its arch has precedence. Returns null for any
 /// other word.
 const catalog::Gpu *findGpuByWord(std::string_view word);
 

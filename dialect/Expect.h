@@ -79,8 +79,8 @@ inline mlir::Type f32(mlir::Operation *op) {
   return mlir::Float32Type::get(op->getContext());
 }
 
-/// Checks `tile_count`: the number of tiles, followed by at least one counter
-/// for each of the two matmuls.
+/// Checks the shape of `tile_count` [3 or more]: one value for the number of
+/// tiles, followed by at least one counter for each of the two matmuls.
 inline mlir::ParseResult verifyTileCount(mlir::Operation *op,
                                          mlir::Value value) {
   constexpr int64_t kLeast = 3;

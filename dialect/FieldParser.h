@@ -37,8 +37,9 @@ namespace moec::moe {
 
 using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
 
-/// Checks that `name` is a row of `table`; `what` describes the table's rows
-/// for the message. Like all checks here, it returns true on failure.
+/// Checks that `name` is the name of a row in `table`. `what` describes the
+/// table's rows for the error message. Like all checks here, it returns true on
+/// failure.
 template <typename Row, size_t N>
 mlir::ParseResult verifyWord(EmitError emitError, const Row (&table)[N],
                              llvm::StringRef name, llvm::StringRef what,
@@ -79,7 +80,8 @@ inline mlir::ParseResult verifyPositiveList(EmitError emitError,
 /// One field of an attribute. The printer omits a field that has its default
 /// value, unless the field is required.
 struct Field {
-  llvm::StringRef name; ///< empty: the first field, printed without a name
+  llvm::StringRef name; ///< field name; empty: the first field, printed without
+                        ///< a name
   llvm::StringRef word; ///< default value of a word or text field
   int64_t number = 0;   ///< default value of an integer field
   bool isRequired = false;
@@ -108,8 +110,9 @@ class FieldParser {
 public:
   explicit FieldParser(mlir::AsmParser &parser) : parser(parser) {}
 
-  /// The next functions are called by members() of a schedule. A field that is
-  /// not present keeps the value `absent`.
+  /// The following functions are the visitor interface that a schedule's
+  /// members() calls (dialect/Schedules.h). A field that is missing in the text
+  /// keeps the value `absent`.
   void word(const char *name, std::string &value, llvm::StringRef absent) {
     value = absent;
     add(name, value);

@@ -66,23 +66,25 @@ class YieldOp;
 /// caller must have checked that the name is a known element type.
 mlir::Type elementType(mlir::MLIRContext *context, std::string_view name);
 
-/// Returns the row for operands that engines multiply natively, with scales
-/// that packing may repeat, or null.
+/// Returns the catalog row that allows engines to multiply these two operands
+/// natively, with their scales applied to the accumulators, or null. Packing
+/// may have to repeat the weight scales for the row's smaller groups.
 const catalog::NativeScales *nativeScales(DescriptorAttr activation,
                                           DescriptorAttr weight);
 
-/// Returns true if both operands have such scales, and the scales are powers of
-/// two per 128 elements along K.
+/// Returns true if nativeScales() has a row for the operands, and both operands
+/// have power-of-two scales (f8E8M0FNU) per 128 elements along K.
 bool havePowerGroups(DescriptorAttr activation, DescriptorAttr weight);
 
-/// Returns the shape of the scales of a weight [experts, parts * partRows,
-/// columns] whose parts are quantized separately; empty without scales.
+/// Returns the shape of a weight's scales, or an empty shape if the descriptor
+/// has no scale. The weight is [experts, parts * partRows, columns], and its
+/// `parts` matrices (gate and up) are quantized separately.
 llvm::SmallVector<int64_t, 3> scaleShape(DescriptorAttr descriptor,
                                          int64_t experts, int64_t parts,
                                          int64_t partRows, int64_t columns);
 
-/// Returns the type of the scales of activations with `columns` columns as
-/// kernels read them: [1], or [?, groups].
+/// Returns the type of activation scales as kernels read them, for activations
+/// with `columns` columns: [1] for one scale per tensor, otherwise [?, groups].
 mlir::RankedTensorType scalesOfRows(DescriptorAttr descriptor, int64_t columns);
 
 /// The direction of a tensor between a layer and its caller, and when it is
@@ -95,8 +97,8 @@ enum class TensorRole {
   OptionalOutput, ///< written if a run requests it
 };
 
-/// A tensor that is passed between a layer and its caller. Its leading `?` is
-/// tokens or rows.
+/// A tensor that is passed between a layer and its caller. A leading `?` in its
+/// type is the number of tokens or of rows.
 struct LayerTensor {
   llvm::StringRef name;
   TensorRole role = TensorRole::Input;
@@ -105,15 +107,16 @@ struct LayerTensor {
   llvm::SmallVector<llvm::StringRef, 2> otherTypes;
   int64_t alignment = 16; ///< required alignment of the pointer, in bytes
   bool rowStride = false; ///< the caller may pass a row stride
-  bool ofRows = false;    ///< the leading `?` is rows, not tokens
+  bool ofRows = false;    ///< the leading `?` is the number of rows, not of
+                          ///< tokens
 };
 
 /// Returns the tensor of the given name, or null.
 const LayerTensor *findTensor(llvm::ArrayRef<LayerTensor> tensors,
                               llvm::StringRef name);
 
-/// Adds the integer, floating-point, string and flag attributes that ODS
-/// declares and `op` has.
+/// Copies the attributes of `op` that ODS declares to `to`, if they are
+/// integers, floating-point values, strings or flags.
 void addDeclaredAttributes(mlir::Operation *op, mlir::NamedAttrList &to);
 
 /// The fields of #moe.parallel.

@@ -188,9 +188,10 @@ QuantAttr QuantAttr::getSpelled(MLIRContext *context, DescriptorAttr a1,
   return get(context, "", a1, a2, w1, w2);
 }
 
-/// Returns true for 4-bit weights whose scales multiply the accumulators:
-/// scales per group of 64 or 128 along K, or per row. Second scales per row
-/// multiply the final accumulators.
+/// Returns true if the weight has 4-bit codes (quantized values) whose scales
+/// can multiply the accumulators instead of the codes. The weight must have one
+/// scale per row, or per group of 64 or 128 elements along K. Second scales
+/// must be per row; they multiply the final accumulators.
 static bool scalesSums(DescriptorAttr weight) {
   if (!weight.getElement().isInteger(4) || weight.isPlain() ||
       weight.getDynamic() || weight.getZeroPoint() ||
@@ -269,7 +270,7 @@ const catalog::NativeScales *moec::moe::nativeScales(DescriptorAttr activation,
       return nullptr;
   const ArrayRef<int64_t> ofRows = activation.getGroup();
   // Kernels read power-of-two scales as the equal f32 values, and compute
-  // dynamic ones only for groups of 128.
+  // dynamic power-of-two scales only for groups of 128.
   const auto isRead = [](DescriptorAttr operand) {
     return operand.getScaleAsRead().isF32();
   };

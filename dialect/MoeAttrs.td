@@ -69,16 +69,18 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     * `scale`: The element type of the scale; present if and only if `group` is.
     * `dynamic`: The scale is computed from the values at run time.
     * `second_scale`: The element type of a second-level scale that multiplies
-      the scales (NVFP4's global scale), one per tensor and stored.
-    * `second_per_row`: The second scale is per row. A weight stores one per
-      output channel; activations with `dynamic` scales compute one per token at
-      run time.
-    * `scale_rule`: The rule for a dynamic f8E8M0FNU scale. A is the largest
-      magnitude of the group, and V and P are the largest value and power of two
-      of the element type. `even` is the power of two of A, rounded to the
-      element's mantissa, over P. `ceil` is the smallest power of two that is at
-      least A / V. `floor` is the power of two of A over P. The default is
-      `ceil` for 8-bit elements and `even` otherwise.
+      the scales (NVFP4's global scale). The layer's weights include one second
+      scale per tensor.
+    * `second_per_row`: There is one second scale per row. A weight's second
+      scales, one per output channel, are stored with the weight. Activations
+      with `dynamic` scales compute one second scale per token at run time.
+    * `scale_rule`: The rule for a dynamic f8E8M0FNU scale. A is the group's
+      largest magnitude, V the largest value of the element type, and P the
+      largest power of two that the element type represents. `even` rounds A to
+      the element type's mantissa width; the scale is then 2^floor(log2(A)) / P.
+      `ceil` is the smallest power of two that is at least A / V. `floor` is
+      2^floor(log2(A)) / P without rounding A. The default is `ceil` for 8-bit
+      elements and `even` otherwise.
     * `zero_point`: The element type of the zero point, for integer elements.
 
     ```mlir
@@ -113,16 +115,16 @@ def Moe_DescriptorAttr : Moe_FieldsAttr<"Descriptor", "descriptor", [{
     bool isPlain() const { return !getScale(); }
     /// Returns true if one scale applies to the whole tensor.
     bool isOfTensor() const { return !isPlain() && getGroup()[0] == -1 && getGroup()[1] == -1; }
-    /// Returns true if the activations have a stored second scale in addition
-    /// to their dynamic scales.
+    /// Returns true if the layer's weights include a second scale for these
+    /// activations, in addition to the dynamic scales.
     bool hasStoredSecondScale() const { return getSecondScale() && !getSecondPerRow(); }
-    /// Returns true if every few elements of a row share a scale of a type that
-    /// tensor cores read.
+    /// Returns true if each 16 or 32 elements of a row share a scale of type
+    /// f8E8M0FNU or f8E4M3FN, which tensor cores can apply.
     bool isOfBlocks() const;
-    /// Returns the rule for dynamic power-of-two scales; empty for other
+    /// Returns the rule for dynamic power-of-two scales, or "" for other
     /// scales.
     ::llvm::StringRef getRule() const;
-    /// Returns this descriptor with scales of another group.
+    /// Returns a copy of this descriptor with another scale group.
     DescriptorAttr withGroup(::llvm::ArrayRef<int64_t> group) const;
     /// Returns the element type in which kernels read a scale: f32 for
     /// power-of-two scales, else the scale's own type.
@@ -153,9 +155,11 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     "::moec::moe::DescriptorAttr":$w2
   );
   let extraClassDeclaration = [{
-    /// Returns the scheme of the given name, which the catalog must have.
+    /// Returns the scheme of the given name, or null if the catalog does not
+    /// have it.
     static QuantAttr getScheme(::mlir::MLIRContext *context, ::llvm::StringRef name);
-    /// Returns the scheme with these descriptors, by its name if it has one.
+    /// Returns the scheme with these descriptors: the catalog's named scheme if
+    /// one matches, otherwise a scheme without a name.
     static QuantAttr getSpelled(::mlir::MLIRContext *context, DescriptorAttr a1,
                                 DescriptorAttr a2, DescriptorAttr w1, DescriptorAttr w2);
     /// Returns the name of the catalog row; empty if the scheme is spelled out.
@@ -176,21 +180,22 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     /// activations' e4m3 represents each code exactly. The target decides which
     /// of the two is used.
     bool mayMultiplyCodes() const;
-    /// Returns the row of the engine and operands with which realization
-    /// 'blocks' can replace 'emulated', or null. The target decides which of
-    /// the two is used.
+    /// Returns the catalog row (operand types and engines) with which
+    /// realization 'blocks' can replace 'emulated', or null. The target decides
+    /// which of the two realizations is used.
     const ::moec::catalog::BlockPair *getBlockPair() const;
-    /// Returns the row of the engine that applies the scales in the tensor
-    /// core, if both matmuls have 8-bit operands with power-of-two scales of
-    /// 128 elements along K. Returns null otherwise.
+    /// Returns the catalog row with the engines that apply the scales in the
+    /// tensor core, or null. Both matmuls must have 8-bit operands with one
+    /// power-of-two scale per 128 elements along K.
     const ::moec::catalog::BlockPair *getPowerGroups() const;
-    /// Returns the names of the rows of Realizations.h to try, in order: those
-    /// of the scheme, or those that follow from the descriptors.
+    /// Returns the names of the realizations to try, in order (rows of
+    /// dialect/catalog/Realizations.h). A named scheme lists them; for another
+    /// scheme they follow from the descriptors.
     ::moec::WordList getRealizations() const;
     /// Returns the scheme with unquantized activations of the given type.
     QuantAttr withPlainActivations(::mlir::Type type) const;
-    /// Returns the bit widths of weights and activations, such as "w4a16", for
-    /// both matmuls if they differ.
+    /// Returns the bit widths of weights and activations, such as "w4a16". If
+    /// the two matmuls differ, returns the widths of each, joined by '_'.
     std::string getBits() const;
   }];
 }
@@ -203,16 +208,19 @@ def Moe_RoutingAttr : Moe_FieldsAttr<"Routing", "routing", [{
     The name of a routing method, whose catalog row specifies its score,
     selection and normalization, and the method's optional parameters:
 
-    * `groups`, `top_groups`: The numbers of expert groups and of groups kept.
+    * `groups`, `top_groups`: The number of expert groups, and the number of
+      groups that the selection keeps per token.
     * `scale`: A factor of the weights.
     * `bias`: A correction bias is added to the scores for the selection. Without
       a bias, the selection compares the logits.
     * `logit_scale`: The scores are computed from logit_scale * logit.
     * `softcap`: The scores are computed from softcap * tanh(logit / softcap),
       with the logit already scaled by `logit_scale`.
-    * `epsilon`: The addend of the sum that divides the scores (default: 1e-20).
-    * `sinks`: The number of last experts that every token selects, as the last
-      of its top_k. Their weights are normalized together with the others.
+    * `epsilon`: A value that is added to the sum of scores by which
+      normalization divides (default: 1e-20).
+    * `sinks`: Every token selects the last `sinks` experts, as the last of its
+      top_k. Their weights are normalized together with the weights of the other
+      selected experts.
 
     An importer that finds a scoring function and flags but no method name
     writes `auto` with `scoring` (softmax, sigmoid, sqrtsoftplus) and
@@ -294,8 +302,8 @@ def Moe_ActivationAttr : Moe_FieldsAttr<"Activation", "activation", [{
     bool takesManyRegisters() const;
     /// Returns the parameters, with the row's defaults for absent ones.
     ::moec::catalog::ActivationNumbers getNumbers() const;
-    /// Returns the names of the weights that hold the parameters if each expert
-    /// has its own.
+    /// Returns the names of the layer weights that hold the activation
+    /// parameters of each expert; empty without `per_expert`.
     ::llvm::SmallVector<::llvm::StringRef> getNumbersOfExperts() const;
   }];
 }
@@ -396,19 +404,21 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
 
     * `interleave = 8`: Gate and up rows alternate in runs of 8: packed rows
       16b to 16b + 7 are gate rows 8b to 8b + 7, followed by the same up rows.
-    * `gate_up_order`: The order of gate and up rows in the weight as stored,
+    * `gate_up_order`: The order of gate and up rows in the checkpoint's weight,
       and in its scales and bias (`moe.layer` lists the orders).
     * `order`: `rows` (K contiguous, the default) or `fragment` (MMA fragment
-      order, in which threads load it as an operand). With `fragment`, `tile` is
-      the `[rows, columns]` that is laid out as a unit: `[64, 64]` codes for
-      16-bit operands, `[64, 128]` codes for 8-bit operands, and `[64, 1]` for
-      their scales and zero points (templates/moe/math/slabs.cuh).
-    * `stored`: The stored layout of a weight, its scales or zero points that
-      are not packed yet (`moe.layer` lists the layouts). No other field except
-      `padded` is then allowed.
-    * `padded`: The extents of an expert in memory including padding, `[rows,
+      order, in which threads load an operand directly into registers). With
+      `fragment`, `tile` is the `[rows, columns]` that is stored contiguously:
+      `[64, 64]` codes (quantized values) for 16-bit operands, `[64, 128]` codes
+      for 8-bit operands, and `[64, 1]` for scales and zero points
+      (templates/moe/math/slabs.cuh).
+    * `stored`: The checkpoint layout of a weight, or of its scales or zero
+      points, before packing (`moe.layer` lists the layouts). No other field
+      except `padded` is then allowed.
+    * `padded`: An expert's extents in memory including padding, `[rows,
       columns]` or `[rows]`, if larger than the shape. If all gate rows precede
-      or follow all up rows, each of the two is padded separately.
+      or follow all up rows, the gate rows and the up rows are padded
+      separately.
 
     ```mlir
     #gate_up = #moe.layout<interleave = 8, gate_up_order = up_first>
@@ -444,25 +454,26 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
 def Moe_PlanAttr : Moe_Attr<"Plan", "plan"> {
   let summary = "the launch plan of a kernel";
   let description = [{
-    The values that follow from the kernel, its schedule and the neighboring
-    launches (computed by `moe-plan-launches`):
+    A launch plan has the values that follow from the kernel, its schedule and
+    the neighboring launches (computed by `moe-plan-launches`):
 
     * `grid`: The number of CTAs, as an expression over tokens and rows. For a
       persistent kernel it is the number of CTAs that have work; a run launches
       at most the number that is resident on the GPU.
     * `shared_bytes`: The dynamic shared memory of a CTA, in bytes.
-    * `early`: Rows, tiles or positions are read before the predecessor launch
-      ends, because that launch does not write them.
+    * `early`: The kernel reads rows, tiles or positions before its predecessor
+      launch ends, because that launch does not write them.
     * `cursor`: The index of the word in `tile_count` that counts the tiles that
       persistent CTAs have claimed.
-    * `counts`: The kernel counts the column tiles of each row tile as it stores
-      them, for the next launch.
+    * `counts`: For each row tile, the kernel counts the column tiles that it
+      has stored. The next launch waits for these counts.
     * `awaits`: The number of column tiles per row tile that the kernel waits
       for, instead of waiting for the end of the predecessor launch.
-    * `split_tiles`: The number of tiles up to which a cluster splits the K of a
-      tile among its CTAs.
-    * `column_blocks`: The number of CTAs per token.
-    * `label`: The sizes in the entry's name.
+    * `split_tiles`: The largest number of tiles for which a cluster splits a
+      tile's K dimension among its CTAs.
+    * `column_blocks`: The number of CTAs per token, each of which computes one
+      block of columns.
+    * `label`: The sizes in the kernel's entry name.
 
     ```mlir
     #gate_up = #moe.plan<grid = "min(rows, ceildiv(rows, 16) + 128) * 12", shared_bytes = 94784, cursor = 1, counts = true, label = "16x128x64">
@@ -490,10 +501,10 @@ def Moe_RegionAttr : Moe_FieldsAttr<"Region", "region", [{
   }]> {
   let summary = "the location and lifetime of a workspace value";
   let description = [{
-    The value's name; its offset and size in bytes as expressions over tokens,
-    rows, max_tokens and sm_count; and the first and last launch of the variant
-    (inclusive) that use it. Two regions may share bytes only if no launch uses
-    both.
+    A region has the value's name; its offset and size in bytes as expressions
+    over tokens, rows, max_tokens and sm_count; and the first and last launch of
+    the variant (inclusive) that use the value. Two regions may share bytes only
+    if no launch uses both.
 
     ```mlir
     #t = #moe.region<"t", offset = "0", bytes = "rows * 1536", first = 1, last = 2>
@@ -519,11 +530,11 @@ def Moe_CandidateAttr : Moe_FieldsAttr<"Candidate", "candidate", [{
   }]> {
   let summary = "a way to compute a layer that the resolver considered";
   let description = [{
-    The realization, the operand widths it multiplies (`w4a16`: 4-bit weights,
-    16-bit activations), the backend and the engine. `code` (stable) and
-    `reason` (a sentence) state why the candidate was rejected; if both are
-    absent, the candidate is usable. Without a backend, the realization is
-    rejected for every backend.
+    A candidate has the realization, the operand widths that it multiplies
+    (`w4a16`: 4-bit weights, 16-bit activations), the backend and the engine.
+    `code` (stable) and `reason` (a sentence) state why the candidate was
+    rejected; if both are absent, the candidate is usable. Without a backend,
+    the realization is rejected for every backend.
 
     ```mlir
     #c = #moe.candidate<backend = grouped, engine = mma_sync, realization = native, computed = w32a32, code = "dtype_not_supported", reason = "engine 'mma_sync' multiplies f16, bf16, not f32">
@@ -548,8 +559,8 @@ def Moe_ChoiceAttr : Moe_FieldsAttr<"Choice", "choice", [{
   }]> {
   let summary = "a choice that the caller made for the resolver";
   let description = [{
-    An option, its value, and its origin: `option`, or the name of an
-    environment variable.
+    A choice has an option, its value, and its origin: `option`, or the name of
+    an environment variable.
 
     ```mlir
     #c = #moe.choice<option = exclude, value = "gemv,emulated", by = MOEC_EXCLUDE>
@@ -569,10 +580,10 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report", [{
   }]> {
   let summary = "the resolver's decision and its reasons";
   let description = [{
-    The chosen backend and engine, all candidates in the order in which they
-    were considered, the preferred choice that was not possible (absent: none),
-    and the caller's choices. `realization` is a row of Realizations.h (default:
-    `native`).
+    The report has the chosen backend and engine, all candidates in the order in
+    which the resolver considered them, the preferred choice that was not
+    possible (absent: none), and the caller's choices. `realization` is a row of
+    Realizations.h (default: `native`).
 
     ```mlir
     #r = #moe.report<backend = unfused, engine = simt, candidates = [<backend = grouped, code = "not_requested", reason = "another backend was asked for">], degraded = "mma_sync, since sm_75 has no bf16">

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers of the attributes that describe where and how code runs and why:
-// target, layout, region, candidate, choice and report.
+// Verifiers of the attributes that describe the target, weight layouts,
+// workspace regions, and the resolver's candidates, choices and report.
 //
 //===----------------------------------------------------------------------===//
 
@@ -108,7 +108,7 @@ LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
 
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type,
                                          EmitError emitError) const {
-  // Scales and zero points of whole rows have one dimension less.
+  // Scales and zero points with one value per row are [experts, rows].
   const bool inRows = getInterleave() == 0 && getTile().empty();
   const bool inFragments = getOrder() == "fragment" && getTile()[1] == 1;
   if (shape.size() != 3 && !(shape.size() == 2 && (inRows || inFragments)))

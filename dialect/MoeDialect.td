@@ -21,7 +21,7 @@ def Moe_Dialect : Dialect {
   let summary = "Mixture-of-Experts layers, from the user's description to kernel launches";
   let description = [{
     The IR of moec has three levels. The pipeline can print, parse and stop at
-    each of them:
+    each level:
 
     1. `moe.layer`: the layer as the user describes it;
     2. `moe.program`: the layer as stages in value form, one `moe.variant` per
@@ -38,7 +38,7 @@ def Moe_Dialect : Dialect {
   let extraClassDeclaration = [{
     void registerAttributes();
     /// Parses and prints attributes. The mnemonic of a matmul schedule is the
-    /// name of its engine, a row of Engines.h.
+    /// name of its engine (a row of Engines.h), followed by `_schedule`.
     ::mlir::Attribute parseAttribute(::mlir::DialectAsmParser &parser,
                                      ::mlir::Type type) const override;
     void printAttribute(::mlir::Attribute attribute,

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The interface through which a stage describes itself for the manifest. Names
-// are those of its operands and results in ODS.
+// The interface through which a stage describes itself for the manifest, which
+// uses the ODS names of the stage's operands and results.
 //
 //===----------------------------------------------------------------------===//
 

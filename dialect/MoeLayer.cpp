@@ -19,8 +19,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// The attributes of every layer in printing order. The options follow in their
-/// declared order.
+/// The attributes that every layer has, in printing order. The options are
+/// printed after them, in the order in which ODS declares them.
 static constexpr StringRef kLeading[] = {
     "num_experts",         "top_k",    "hidden_size",
     "intermediate_size",   "in_dtype", "out_dtype",
@@ -53,8 +53,8 @@ ParseResult LayerOp::parse(OpAsmParser &parser, OperationState &result) {
     }
   }
   result.attributes.append(options);
-  // Otherwise an option with an attribute of the wrong kind would count as
-  // absent.
+  // Checks the kind of each attribute. Without this check, an option whose
+  // attribute has the wrong kind would count as absent.
   return result.name.getRegisteredInfo()->verifyInherentAttrs(
       result.attributes, [&] { return parser.emitError(at); });
 }

@@ -23,9 +23,9 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     The layer has `num_experts` routed experts, and each token is routed to
     `top_k` of them. An expert is a matmul with w13 from `hidden_size` to
     `intermediate_size` (twice that if the activation is gated), the activation,
-    and a matmul with w2 back to `hidden_size`. All sizes are those of the whole
-    layer, regardless of `parallel`. The layer JSON and the manifest use the
-    same names.
+    and a matmul with w2 back to `hidden_size`. All sizes describe the
+    whole layer, regardless of `parallel`. The layer JSON and the manifest use
+    the same names.
 
     ```mlir
     moe.layer @qwen3_30b_a3b {
@@ -35,8 +35,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, tp_rank = 1>}
     ```
 
-    Options with their defaults in parentheses. E is the number of experts, H
-    the hidden size and I the intermediate size.
+    The options are listed with their defaults in parentheses. E is the number
+    of experts, H the hidden size and I the intermediate size.
 
     * `has_bias`: The two matmuls add biases, b13 and b2 (default: no).
     * `gate_up_order`: The order of the gate and up rows in w13, its bias and
@@ -56,10 +56,11 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       `scales_128x4` is `rows` with scales in swizzled 128 x 4 blocks. `gptq`,
       `gptq_v2`, `awq` and `pack_quantized` (compressed-tensors) are the layouts
       of integer checkpoints.
-    * `group_index`: `w13_group_index` [E, H] and `w2_group_index` [E, I] give
-      the quantization group of each column of K, as GPTQ act-order (`desc_act`)
-      checkpoints do; scales and zero points are per group, and gate and up of
-      an expert share one order (default: no, groups are consecutive columns).
+    * `group_index`: `w13_group_index` [E, H] and `w2_group_index` [E, I] hold
+      the quantization group of each column along K, as in GPTQ act-order
+      (`desc_act`) checkpoints. Scales and zero points are per group, and an
+      expert's gate and up rows share one column order (default: no, groups are
+      consecutive columns).
     * `weights_dtype`: The floating-point element type in which w13 and w2 are
       passed; packing quantizes them to the codes and scales of `quant`
       (default: absent, w13 and w2 are already quantized as `quant` specifies).
@@ -75,19 +76,19 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       over the experts instead of the routing weights (default: no).
     * `per_expert_scale`: An input with one factor per expert, which multiplies
       the expert's routing weight (default: no).
-    * `hash_vocabulary`: The vocabulary size of a table [vocabulary, top_k] from
-      which the top-k ids of a token id are read (default: 0, no table).
+    * `hash_vocabulary`: The number of rows of the table [vocabulary, top_k]
+      that holds the top-k expert ids of each token id (default: 0, no table).
     * `num_zero_experts`: The number of identity experts, which have no weights
-      and return x; the router can select them, and their ids follow those of
+      and return x; the router can select them, and their ids follow the ids of
       the real experts (default: 0). Only the first rank adds their outputs.
     * `num_constant_experts`: The number of constant experts, whose output is a
-      vector of the weight `constant_experts`; their ids follow all others
-      (default: 0).
+      row of the weight `constant_experts` and does not depend on x; their ids
+      follow all others (default: 0).
     * `n_shared_experts`: The number of shared experts, which process every
-      token with weight 1 (default: 0). Their weights follow those of the other
-      experts in w13 and w2. If `shared_intermediate_size_per_partition` is set,
-      they are instead one MLP with its own weights, whose width is the sum of
-      their widths.
+      token with weight 1 (default: 0). In w13 and w2, their weights follow the
+      weights of the routed experts. If `shared_intermediate_size_per_partition`
+      is set, they are instead one MLP with its own weights, whose width is the
+      sum of their widths.
     * `shared_intermediate_size`: The intermediate size of each shared expert
       (default: `intermediate_size`).
     * `shared_expert_gate`: The weight of the shared experts is the sigmoid of
@@ -97,8 +98,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     * `enable_eplb`: Each run receives a map from logical to physical experts
       (EPLB) (default: no).
     * `expert_map`: Each run receives a map from expert ids to local experts
-      (default: no, the rank's experts are given by `local_begin` and
-      `local_stride`).
+      (default: no, `local_begin` and `local_stride` determine the rank's
+      experts).
     * `latent_hidden_size`: The width of x and of the output if the caller
       projects the hidden states to a smaller latent size before the layer and
       back after it (default: 0, the width is `hidden_size`).
@@ -123,7 +124,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       the outputs are the rows of all (token, expert) pairs sorted by expert,
       and the position of each pair (default: no).
     * `batch_invariant`: The result of a token is bitwise identical in every
-      batch, so one variant serves all token counts (default: no).
+      batch, so one variant handles all token counts (default: no).
     * `is_lora_enabled`: The LoRA deltas of each (token, expert) pair are
       inputs, added before the activation and before the sum over experts
       (default: no).
@@ -134,8 +135,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       `route` computes top-k ids and weights, `quantize` the codes (quantized
       values) and scales of x, and `finalize` the weighted sum of the experts'
       outputs for given ids and weights.
-    * `ranks`: The flattened ranks that the package serves, in ascending order;
-      the first is the rank in `parallel` (default: only that rank).
+    * `ranks`: The flattened ranks that run the package, in ascending order; the
+      first is the rank in `parallel` (default: only that rank).
 
     `moe-choose-realization` writes `realization` if the scheme has several. If
     the layer is computed with another scheme (`weight_only`), `stored_quant` is
@@ -235,8 +236,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
       const int64_t own = getSharedIntermediateSize().value_or(0);
       return getNSharedExperts().value_or(0) * (own > 0 ? own : int64_t(getIntermediateSize()));
     }
-    /// Returns the number of shared experts whose weights follow those of the
-    /// routed experts.
+    /// Returns the number of shared experts whose weights follow the
+    /// weights of the routed experts in w13 and w2.
     int64_t getSharedRows() { return hasSharedMlp() ? 0 : getNSharedExperts().value_or(0); }
     /// Returns the number of experts in w13 and w2: the physical experts, then
     /// the shared experts.
@@ -250,7 +251,7 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// Returns the number of places (expert indices after mapping): the experts
     /// with weights, then the constant experts, for which no rank has rows.
     int64_t getPlaces() { return getStoredExperts() + getNumConstantExperts().value_or(0); }
-    /// Returns the flattened ranks that the package serves.
+    /// Returns the flattened ranks that run the package.
     ::llvm::SmallVector<int64_t> getRanksOfPackage();
     /// Returns true if only one of several ranks adds b2.
     bool addsW2BiasByRank() { return getParallel().getShardSize() > 1; }
@@ -295,10 +296,11 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     /// Returns the number of rows of one expert's w13 on this rank. The layer
     /// must be resolved.
     int64_t getW13Rows() { return (isGated() ? 2 : 1) * *getIntermediateSizePerPartition(); }
-    /// Returns the shape of the scales of w13; empty without scales. Gate and up
-    /// rows are quantized separately. The layer must be resolved.
+    /// Returns the shape of w13's scales, or an empty shape if w13 has no
+    /// scales. Gate and up rows are quantized separately. The layer must be
+    /// resolved.
     ::llvm::SmallVector<int64_t, 3> getW13ScaleShape();
-    /// Returns the shape of the scales of w2, like getW13ScaleShape().
+    /// Returns the shape of w2's scales, like getW13ScaleShape().
     ::llvm::SmallVector<int64_t, 3> getW2ScaleShape();
   }];
 }

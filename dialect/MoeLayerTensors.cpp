@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The only list of a layer's inputs and outputs. The arguments of programs,
-// their verifier and the values of manifests are derived from it.
+// The only list of a layer's inputs and outputs. The arguments of programs, the
+// verifier of programs and the values in manifests are derived from this list.
 //
 //===----------------------------------------------------------------------===//
 
@@ -186,7 +186,7 @@ private:
       add("valid_tokens", TensorRole::OptionalInput, {1}, i32, {4});
     }
     if (quantizes && a1.isPlain())
-      return; // refused by a later check: there are no codes
+      return; // a later check reports this error: there are no codes
     if (quantizes) {
       addScale("a1_scale", a1);
       const RankedTensorType scale = scalesOfRows(a1, width);
@@ -288,14 +288,15 @@ private:
     addSecondScale("a2_second_scale", a2);
   }
 
-  /// Adds a static scale of activations. It covers all experts, so that all
-  /// ranks quantize identically.
+  /// Adds a static scale of activations, with one value per expert of all
+  /// ranks, so that all ranks quantize identically.
   void addScale(StringRef name, DescriptorAttr descriptor) {
     if (!descriptor.isPlain() && !descriptor.getDynamic())
       addWeight(name, {weights.ofAll}, descriptor.getScale());
   }
 
-  /// Adds the stored second scale of activations with dynamic scales.
+  /// Adds the second scale of activations with dynamic scales, if the layer's
+  /// weights include one.
   void addSecondScale(StringRef name, DescriptorAttr descriptor) {
     if (descriptor.hasStoredSecondScale())
       addWeight(name, {weights.ofAll}, descriptor.getSecondScale());
@@ -313,7 +314,7 @@ private:
       addSized("w13_scale", w1.getScale(), ofGroups1);
     if (!w2.isPlain() && !w2.getDynamic())
       addSized("w2_scale", w2.getScale(), ofGroups2);
-    // Gate and up each have a second scale, or each row has one.
+    // Gate and up have one second scale each, or each row has one.
     if (const Type second = w1.getSecondScale())
       addSized("w13_second_scale", second, [&](int64_t, int64_t inner) {
         return Shape{weights.experts,
@@ -329,8 +330,8 @@ private:
       addSized("w2_zero_point", zeroPoint, ofGroups2);
   }
 
-  /// Adds the weights of the router. They cover all experts, so that all ranks
-  /// route identically.
+  /// Adds the weights of the router. They have values for the experts of all
+  /// ranks, so that all ranks route identically.
   void addWeightsOfRouting() {
     const int64_t routed = layer.getRoutedExperts();
     if (layer.getRouting().getBias())
@@ -383,7 +384,7 @@ private:
   MLIRContext *context;
   Type i32, f32;
   int64_t experts, width;
-  Weights weights; ///< the group of experts that is being listed
+  Weights weights; ///< the expert group whose tensors are being added
   SmallVector<LayerTensor> tensors;
 };
 } // namespace

@@ -69,8 +69,8 @@ static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
                     "gate_up");
 }
 
-/// Checks that the weight has one second scale per row, or one for each of gate
-/// and up.
+/// Checks that the weight has one second scale per row, or one for the gate
+/// rows and one for the up rows, or one in all if the matmul has no gate.
 static ParseResult rhsSecondScaleIsOdd(GroupedMatmulOp op) {
   if (!op.getRhsSecondScale())
     return success();
@@ -81,8 +81,8 @@ static ParseResult rhsSecondScaleIsOdd(GroupedMatmulOp op) {
                 {op.getNumExperts(), numbers});
 }
 
-/// Checks the second scale of the lhs: [rows, 1] if each row has one, otherwise
-/// as stored.
+/// Checks the second scale of the lhs: [rows, 1] if the descriptor has one
+/// second scale per row, otherwise a one-dimensional tensor.
 static ParseResult lhsSecondScaleIsOdd(GroupedMatmulOp op) {
   const Value scale = op.getLhsSecondScale();
   if (!scale)

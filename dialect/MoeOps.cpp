@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Parsers and printers of the regions of programs, variants and kernels, and
-// result names of the ops that are not stages of a kernel.
+// Parsers and printers for the regions of programs, variants and kernels;
+// result names of the ops that are not stages of a kernel; and shapes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,8 +20,8 @@ using namespace moec::moe;
 //===----------------------------------------------------------------------===//
 
 /// Parses a region. If parsing fails, the region is destroyed. Operations
-/// outside may already use values that it defines, so these uses are dropped
-/// first.
+/// outside the region may already use values that the region defines, so these
+/// uses are dropped first.
 static ParseResult parseBody(OpAsmParser &parser, Region &body,
                              bool isolated = false) {
   if (parser.parseRegion(body, /*arguments=*/{},

@@ -50,10 +50,10 @@ def Moe_PackOp : Moe_ValueOp<"pack", [Pure]> {
 def Moe_PackOrderOp : Moe_ValueOp<"pack_order", [Pure, AllTypesMatch<["index", "order"]>]> {
   let summary = "sorts columns by their quantization group";
   let description = [{
-    Runs once, when a layer is created. From the group of each column (`index`
-    [experts, columns]), computes the columns of the first group, then those of
-    the second group, and so on. Columns of a group keep their order. Each group
-    has `group` columns; the last group may have fewer.
+    Runs once, when a layer is created. `index` [experts, columns] holds the
+    quantization group of each column. The result lists each expert's columns
+    sorted by group; columns of the same group keep their order. Each group has
+    `group` columns; the last group may have fewer.
 
     ```mlir
     func.func private @pack_order(%index: tensor<128x2048xi32>) {
@@ -96,8 +96,8 @@ def Moe_QuantizeWeightsOp : Moe_ValueOp<"quantize_weights", [Pure]> {
   }];
   let extraClassDeclaration = [{
     ::mlir::Value getScale() { return getScales().front(); }
-    /// Returns the second scales or the zero points, or null if the descriptor
-    /// has none.
+    /// Returns the second scales (getZeroPoint(): the zero points), or null if
+    /// the descriptor does not have them.
     ::mlir::Value getSecondScale() { return getDescriptor().getSecondScale() ? ::mlir::Value(getScales()[1]) : ::mlir::Value(); }
     ::mlir::Value getZeroPoint() { return getDescriptor().getZeroPoint() ? ::mlir::Value(getScales().back()) : ::mlir::Value(); }
     /// Returns the name suffix of the result with the given index: "",

@@ -29,9 +29,9 @@ def Moe_ProgramOp : Moe_Op<"program", [
     The region's arguments are the layer's tensors, with the names in `inputs`.
     The region holds the packing of weights, the variants and, once they are
     formed, the kernels. The variants have ascending token ranges that cover 1
-    to `max_tokens` without a gap, in addition to variants that only some GPUs
-    run. No pass after `moe-decompose-layer` reads the layer op, so the program
-    repeats what those passes need:
+    to `max_tokens` without a gap. In addition there may be variants that only
+    some GPUs run. No pass after `moe-decompose-layer` reads the layer op, so
+    the program repeats what those passes need:
 
     * `scheme` is the name of the layer's scheme, if it has a name.
     * With `batch_invariant`, a token's result must not depend on the batch.
@@ -85,8 +85,8 @@ def Moe_ProgramOp : Moe_Op<"program", [
     /// Returns the region argument for the input of the given name, or null.
     ::mlir::BlockArgument getInput(::llvm::StringRef name);
     LayerOp getLayerOp();
-    /// Returns true if the backend of the program's matmuls is chosen, or if it
-    /// has none.
+    /// Returns true if the backend of the program's matmuls is chosen, or if
+    /// the program has no matmul.
     bool isResolved() { return getReport() || getPart(); }
   }];
 }
@@ -95,18 +95,18 @@ def Moe_VariantOp : Moe_Op<"variant", [
     Symbol, HasParent<"ProgramOp">, SingleBlock, NoRegionArguments]> {
   let summary = "the program for a range of token counts";
   let description = [{
-    A variant serves the token counts `tokens [min, max]`, both inclusive. The
+    A variant handles the token counts `tokens [min, max]`, both inclusive. The
     region holds stages or launches and ends in `moe.return`. `moe.program`
-    shows a variant.
+    shows an example.
 
     * `regions` and `workspace_bytes` are the workspace plan.
     * `engine` is present if it differs from the program's engine: `gemv` for
       few tokens, with two kernels.
-    * `multiprocessors` is the smallest number of SMs of a GPU that runs this
-      variant. Its second matmul and combine are one kernel whose CTAs must be
-      co-resident. Such a variant precedes the variants that other GPUs run
-      instead.
-    * `tuned` variants have the token range of measured schedules.
+    * `multiprocessors` is the minimum number of SMs that a GPU needs to run
+      this variant. The variant's second matmul and combine are one kernel whose
+      CTAs must be co-resident. Such a variant precedes the variants that other
+      GPUs run instead.
+    * `tuned` marks a variant whose token range comes from measured schedules.
   }];
   let arguments = (ins
     SymbolNameAttr:$sym_name,
@@ -129,8 +129,8 @@ def Moe_VariantOp : Moe_Op<"variant", [
 def Moe_ReturnOp : Moe_Op<"return", [Terminator, HasParent<"VariantOp">, AttrSizedOperandSegments]> {
   let summary = "the outputs of a variant";
   let description = [{
-    Each output with its name, and the optional outputs, which are written only
-    if the caller requests them. `moe.program` shows one.
+    Returns each output with its name, and the optional outputs, which are
+    written only if the caller requests them. `moe.program` shows an example.
   }];
   let arguments = (ins
     StrArrayAttr:$output_names,
@@ -200,7 +200,8 @@ def Moe_KernelOp : Moe_Op<"kernel", [
 def Moe_YieldOp : Moe_Op<"yield", [Pure, Terminator, HasParent<"KernelOp">]> {
   let summary = "the results of a kernel";
   let description = [{
-    One value for each result of the kernel's launches. `moe.kernel` shows one.
+    Yields one value for each result of the kernel's launches. `moe.kernel`
+    shows an example.
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$values);
   let assemblyFormat = "$values attr-dict `:` type($values)";
@@ -212,8 +213,8 @@ def Moe_LaunchOp : Moe_Op<"launch", [
   let summary = "one launch of a kernel";
   let description = [{
     The operands match the kernel's fields, and the results match the values
-    that it yields. `results` names the workspace values and outputs that the
-    results become. `moe.kernel` shows one.
+    that the kernel yields. `results` names the workspace values and outputs
+    that the results become. `moe.kernel` shows an example.
   }];
   let arguments = (ins
     FlatSymbolRefAttr:$kernel,
@@ -233,11 +234,11 @@ def Moe_CollectiveOp : Moe_Op<"collective", [
     HasParent<"VariantOp">, DeclareOpInterfaceMethods<OpAsmOpInterface, ["getAsmResultNames"]>]> {
   let summary = "a collective operation of ranks between kernel launches";
   let description = [{
-    One entry of the launch list, for `ranks` ranks that are `stride` apart.
-    `all_gather` concatenates the tokens of the ranks. `reduce_scatter` sums
-    over the ranks and leaves each rank its own tokens; `all_reduce` leaves each
-    rank all tokens. There is one result per operand, with the names in
-    `results`.
+    A collective is one entry of the launch list, executed by `ranks` ranks that
+    are `stride` apart. `all_gather` concatenates the tokens of the ranks.
+    `reduce_scatter` sums over the ranks and leaves each rank its own tokens;
+    `all_reduce` leaves each rank all tokens. There is one result per operand,
+    with the names in `results`.
 
     ```mlir
     moe.layer @tiny {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32,

@@ -50,8 +50,8 @@ LogicalResult ProgramOp::verify() {
 }
 
 /// Checks that token ranges ascend from 1 to max_tokens without a gap. Variants
-/// that only some GPUs run are exempt, because a later variant serves their
-/// tokens on all GPUs.
+/// that only some GPUs run do not count, because a later variant handles their
+/// token counts on all GPUs.
 static LogicalResult verifyRanges(ProgramOp program) {
   int64_t next = 1;
   bool any = false;
@@ -82,8 +82,8 @@ static LogicalResult verifyRanges(ProgramOp program) {
   return success();
 }
 
-/// Checks that a packed weight has one packed copy and that no other op reads
-/// the stored one.
+/// Checks that each weight is packed at most once, and that only packing ops
+/// read the unpacked copy of a packed weight.
 static LogicalResult verifyPacking(ProgramOp program) {
   llvm::SmallPtrSet<void *, 4> packed;
   const auto nameOf = [&](BlockArgument weight) {
@@ -122,7 +122,7 @@ LogicalResult ProgramOp::verifyRegions() {
   return verifyPacking(*this);
 }
 
-/// Checks that `type` is the type of the layer's tensor of this name. `what` is
+/// Checks that `type` is the type of the layer's tensor `name`. `what` is
 /// "input" or "output".
 static LogicalResult verifyTensor(Operation *op, LayerOp layer,
                                   ArrayRef<LayerTensor> tensors, StringRef what,
@@ -188,8 +188,8 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &symbols) {
 // VariantOp and ReturnOp
 //===----------------------------------------------------------------------===//
 
-/// Checks that regions with constant offset and size do not overlap in both
-/// bytes and launches.
+/// Checks that no two regions with constant offset and size overlap in bytes
+/// while both are live.
 static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
   struct Known {
     RegionAttr region;
@@ -224,8 +224,8 @@ static LogicalResult verifyPlan(VariantOp variant, ArrayAttr regions) {
   return success();
 }
 
-/// Checks that a variant's own engine is a few-token engine that serves its
-/// tokens.
+/// Checks that the engine of a variant, if it differs from the program's
+/// engine, is a few-token engine that supports the variant's token counts.
 static LogicalResult verifyEngine(VariantOp variant, StringRef name) {
   const catalog::Engine *engine = catalog::find(catalog::kEngines, name);
   if (!engine || engine->mostTokens == 0) {

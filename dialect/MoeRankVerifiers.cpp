@@ -16,8 +16,8 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Checks the ranks and experts of a kernel that writes into the windows of
-/// other ranks.
+/// Checks the numbers of ranks and experts of a stage that writes into the
+/// windows of other ranks (`one_sided`).
 static ParseResult verifyOwners(Operation *op, int64_t ranks,
                                 std::optional<uint64_t> experts) {
   if (ranks < 2)
@@ -28,8 +28,8 @@ static ParseResult verifyOwners(Operation *op, int64_t ranks,
   return success();
 }
 
-/// Checks that `experts` is absent, because only `one_sided` communication
-/// needs owners.
+/// Checks that `experts` is absent. Only `one_sided` communication needs the
+/// number of experts, to compute which ranks own a token.
 static ParseResult verifyNoOwners(Operation *op,
                                   std::optional<uint64_t> experts) {
   if (!experts)
@@ -68,7 +68,7 @@ LogicalResult DispatchOp::verify() {
 }
 
 /// Returns the shape of the partial sums that ranks send back: [tokens, owners,
-/// width].
+/// width], with the maximum number of owner ranks of a token.
 static SmallVector<int64_t> shapeOfSums(int64_t ranks, bool spreadsExperts,
                                         Value ids, int64_t width) {
   return {

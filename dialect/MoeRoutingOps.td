@@ -20,9 +20,9 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
     Selects `top_k` distinct experts per token with the method of `routing`,
     from the logits [tokens, experts]. If `given` ids and weights are operands
     and the caller passes them at a run, they are used instead. Without logits,
-    `experts` is the number of experts. Rows at and after the value of `valid`
-    are routed to no expert. The leading `?` is tokens. Optional operands and
-    attributes:
+    `experts` is the number of experts. The value of `valid` is the number of
+    valid tokens; tokens after them are routed to no expert. The leading `?` is
+    the number of tokens. Optional operands and attributes:
 
     * `bias` [experts] is added to the scores for the selection, if the method
       supports it.
@@ -38,8 +38,8 @@ def Moe_RouteOp : Moe_StageOp<"route", [Pure, AttrSizedOperandSegments], ["addSt
     * With `replicas` (map, count), a logical expert e has the physical experts
       map[e, i] for i < count[e]. Pair k of a token uses i = (token * top_k + k)
       mod count[e].
-    * With `map`, the place is the local expert that the map specifies, or none
-      if this rank does not hold the expert.
+    * With `map`, the place is the local expert that the map specifies. A pair
+      has no place if this rank does not hold its expert.
     * `shared` experts are appended to each token's experts; their places follow
       the `physical` ones. Their weight is 1, or the sigmoid of the `gate`.
     * The last `zero` experts of the logits have no weights and return the
@@ -104,8 +104,8 @@ def Moe_CountOp : Moe_StageOp<"count", [Pure], ["addStageAttributes"]> {
     `most_blocks` there are at most that many blocks: a block is then the
     smallest sufficient multiple of `block_tokens` tokens. `local` is the number
     of experts that a rank holds (default: all); the first of them is known only
-    at run time. The leading `?` of the ids is tokens, and that of the counts is
-    blocks.
+    at run time. The leading `?` is the number of tokens for the ids, and the
+    number of blocks for the counts.
 
     ```mlir
     func.func private @count(%ids: tensor<?x8xi32>) {
@@ -157,8 +157,9 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
       the CTAs of a kernel.
     * `counts` [local]: the number of rows of each local expert.
 
-    `block_tokens` and `most_blocks` match those of the counts. `capacity` is an
-    upper bound of the number of rows, as an expression over tokens.
+    `block_tokens` and `most_blocks` must be equal to the attributes of the
+    `moe.count` that computes the counts. `capacity` is an upper bound of the
+    number of rows, as an expression over tokens.
 
     ```mlir
     func.func private @permute(%ids: tensor<?x8xi32>, %counts: tensor<?x128xi32>) {
@@ -209,7 +210,7 @@ def Moe_PairRowsOp : Moe_StageOp<"pair_rows", [Pure], ["addStageAttributes"]> {
     Row token * pairs + k belongs to the pair (token, k). The position of a pair
     is its row, or -1 if its expert is not one of the rank's `local` experts
     (default: all `experts`). The first local expert is known only at run time.
-    The leading `?` is tokens.
+    The leading `?` is the number of tokens.
 
     ```mlir
     func.func private @pair_rows(%ids: tensor<?x8xi32>) {
@@ -244,9 +245,9 @@ def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
     Rows arrive already dispatched as [experts, slots], with a count per expert,
     so no sort is needed. Row i of expert e is row e * slots + i, and the first
     `counts[e]` slots of an expert hold rows. A count is clamped to the range
-    from 0 to the number of slots. `tiles`, `tile_count` and `row_step` are
-    those of `moe.permute`. No stage reads or writes slots past an expert's
-    count.
+    from 0 to the number of slots. `tiles`, `tile_count` and `row_step` have the
+    same meaning as in `moe.permute`. No stage reads or writes slots past an
+    expert's count.
 
     ```mlir
     func.func private @batch(%counts: tensor<16xi32>) {
@@ -281,15 +282,15 @@ def Moe_SharedRowsOp : Moe_StageOp<"shared_rows", [Pure, AttrSizedOperandSegment
     no selection or sort is needed. Tokens at and after the value of `valid`
     have no row. Results:
 
-    * `tiles`, `tile_count` and `row_step` are those of `moe.permute`, with one
-      expert.
+    * `tiles`, `tile_count` and `row_step` have the same meaning as in
+      `moe.permute`, with one expert.
     * `offsets` [2]: 0 and the number of rows.
     * `positions` [tokens, 1]: the row of each token, or -1.
     * `topk_weights` [tokens, 1]: 1, or the sigmoid of the `gate`; 0 for a token
       without a row.
 
-    In the stages that compute on these rows the leading `?` is tokens, not
-    rows.
+    In the stages that compute on these rows the leading `?` is the number of
+    tokens, not of rows.
 
     ```mlir
     func.func private @shared_rows(%valid: tensor<1xi32>, %gate: tensor<?x1xf32>) {

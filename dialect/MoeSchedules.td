@@ -75,7 +75,9 @@ def Moe_MatmulScheduleAttr : Moe_ScheduleDef<"Matmul", "Schedule"> {
     * `tile = [m, n, k]`: m is the number of token rows and n the number of
       weight rows.
     * `stages`: The number of pipeline stages.
-    * `group`: The number of m tiles that are traversed together along n.
+    * `group`: The number of m tiles per group. CTAs compute all m tiles of a
+      group for one n tile before they go to the next n tile, so that the m
+      tiles share the weight tile in L2.
     * `ctas_per_sm`: The minimum number of CTAs per SM, passed to
       `__launch_bounds__`.
     * `programmatic`: The kernel uses programmatic dependent launch and may
@@ -92,8 +94,8 @@ def Moe_MatmulScheduleAttr : Moe_ScheduleDef<"Matmul", "Schedule"> {
 
     Warp-specialized kernels are persistent. They have these members:
 
-    * `producer_warps`, `consumer_warps`, and the `registers` per thread of
-      each.
+    * `producer_warps`, `consumer_warps`, and `registers` per thread of the
+      producer and the consumer warps.
     * `swap`: Weight rows are on the M side of the instruction, and tokens on
       its N side. A consumer warpgroup (4 warps) computes 64 or 128 weight rows
       with `swap`, and 64 or 128 token rows without it. The n of `tile` counts
@@ -132,12 +134,12 @@ void $cppClass::print(::mlir::AsmPrinter &printer) const {
 def Moe_SlicesScheduleAttr : Moe_NamedScheduleDef<"Slices", "slices"> {
   let summary = "the schedule of the fused second matmul and combine";
   let description = [{
-    `tile`, `stages` and the warp roles are those of a wgmma schedule with
-    `swap`. A CTA keeps `block_rows` rows of the matmul's lhs in shared memory.
-    The result is computed in slices of n columns, with `buffers` slices in
-    memory at a time, and each CTA combines `block_tokens` tokens. Producer
-    warps also synchronize with other CTAs and combine. The kernel is persistent
-    and has a grid-wide barrier.
+    `tile`, `stages` and the warp roles have the same meaning as in a wgmma
+    schedule with `swap`. A CTA keeps `block_rows` rows of the matmul's lhs in
+    shared memory. The result is computed in slices of n columns, with `buffers`
+    slices in memory at a time, and each CTA combines `block_tokens` tokens.
+    Producer warps also synchronize with other CTAs and compute the combine. The
+    kernel is persistent and has a grid-wide barrier.
 
     ```mlir
     #slices = #moe.slices_schedule<tile = [64, 128, 128], stages = 4, block_tokens = 63, block_rows = 512, buffers = 2, producer_warps = 12, consumer_warps = 8, registers = [72, 128], programmatic>
@@ -153,11 +155,12 @@ def Moe_SlicesScheduleAttr : Moe_NamedScheduleDef<"Slices", "slices"> {
 def Moe_GemvScheduleAttr : Moe_NamedScheduleDef<"Gemv", "gemv"> {
   let summary = "the schedule of a few-token kernel, which also routes";
   let description = [{
-    Each of the `threads` has `stages` loads of weight row pieces in flight, for
-    up to `block_tokens` tokens. The kernel is persistent. If weights are in
-    fragment order, a CTA processes `unit_rows` weight rows at a time. With
-    `beside_next` a CTA uses at most half of an SM's registers, so that a CTA of
-    the next kernel can start on the same SM.
+    Each of the `threads` threads keeps `stages` loads of weight-row segments in
+    flight and multiplies each segment with up to `block_tokens` tokens. The
+    kernel is persistent. If weights are in fragment order, a CTA processes
+    `unit_rows` weight rows at a time. With `beside_next` a CTA uses at most
+    half of an SM's registers, so that a CTA of the next kernel can start on the
+    same SM.
 
     ```mlir
     #gemv = #moe.gemv_schedule<stages = 6, block_tokens = 4, threads = 512, programmatic>

@@ -35,7 +35,7 @@ def Moe_Matrix : 2DTensorOf<[AnyFloat]>;
 def Moe_Values16 : 2DTensorOf<[F16, BF16]>;
 def Moe_Sums : TensorRankOf<[AnyFloat], [2, 3]>;
 def Moe_Matrices : 3DTensorOf<[AnyFloat]>;
-// Values or codes (quantized values) of rows, and of the weights of experts.
+// Matrices of values or codes (quantized values): rows, and expert weights.
 def Moe_CodeMatrix : 2DTensorOf<[AnyFloat, AnyInteger]>;
 def Moe_CodeMatrices : 3DTensorOf<[AnyFloat, AnyInteger]>;
 // Scales per tensor, row, group or block, optionally with a leading expert
@@ -60,9 +60,9 @@ class Moe_Word<dag values, int index> {
 }
 
 // A stage of a kernel. `own` lists the interface methods that the op defines in
-// C++ instead of using the default. Class members go to `members`. The
-// constraints of operands and results are the op's verifier; with hasVerifier
-// the op adds its own checks.
+// C++ instead of using the default. `members` is C++ text that is added to the
+// op's class. The type constraints of operands and results are the op's
+// verifier; with hasVerifier the op adds its own checks.
 class Moe_StageOp<string mnemonic, list<Trait> traits = [], list<string> own = []>
     : Moe_Op<mnemonic, !listconcat(traits, [
         OpAsmOpInterface, DeclareOpInterfaceMethods<Moe_StageOpInterface, own>])> {

@@ -18,14 +18,15 @@ def Moe_AmaxOp : Moe_StageOp<"amax", [Pure, AttrSizedOperandSegments], ["addStag
   let summary = "the largest magnitude of each block of rows";
   let description = [{
     Computes one value for each `block_rows` rows, from which `moe.quantize`
-    computes a dynamic per-tensor scale. Ignored rows are those at and after the
-    value of `valid` (for token rows) or the last of `offsets` (for sorted
-    rows), and those past their expert's `counts` (for batched rows, see
-    `moe.batch`). With `weights` [tokens, pairs], the rows are the products that
-    `moe.quantize` computes with the same operand. With `propagates_nan`, the
-    value of a block that contains a NaN is NaN, which is needed because integer
-    codes have no NaN. Without it, NaNs are ignored. The leading `?` of the
-    input is tokens or rows; that of the result is blocks of them.
+    computes a dynamic per-tensor scale. Rows are ignored if their index is at
+    least the value of `valid` (token rows) or at least the last of `offsets`
+    (sorted rows), or if their slot is past the expert's count in `counts`
+    (batched rows, see `moe.batch`). With `weights` [tokens, pairs], the rows
+    are the products that `moe.quantize` computes with the same operand. With
+    `propagates_nan`, the value of a block that contains a NaN is NaN, which is
+    needed because integer codes (quantized values) have no NaN. Without it,
+    NaNs are ignored. The leading `?` of the input is the number of tokens or
+    rows, and the leading `?` of the result is the number of blocks.
 
     ```mlir
     func.func private @amax(%x: tensor<?x2048xbf16>, %valid: tensor<1xi32>) {
@@ -60,12 +61,13 @@ def Moe_QuantizeOp : Moe_StageOp<"quantize", [Pure, AttrSizedOperandSegments], [
   let summary = "quantizes values as a descriptor specifies";
   let description = [{
     Quantizes the input as `descriptor` specifies. A static scale is an operand,
-    and a dynamic scale is a result. A static per-tensor scale may be given per
-    expert: the largest is used and is a result. A dynamic per-tensor scale
-    needs the block maxima of `moe.amax`. The leading `?` is tokens or rows, the
-    same for all. `offsets` gives the number of sorted rows, and `counts` the
-    number of batched rows. In a kernel with the matmul that computes the input,
-    `tiles` gives the rows.
+    and a dynamic scale is a result. A static per-tensor scale may have one
+    value per expert: the largest value is used and is a result. A dynamic
+    per-tensor scale needs the block maxima of `moe.amax`. The leading `?` is
+    the number of tokens or rows, the same for the input and all results.
+    `offsets` specifies the number of sorted rows, and `counts` the number of
+    batched rows. In a kernel with the matmul that computes the input, `tiles`
+    specifies the rows.
 
     A 16-bit result is emulated quantization: values are quantized to the
     descriptor's element type and dequantized immediately, so no scale is a
@@ -130,9 +132,10 @@ def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments
   let summary = "dequantizes activations that the caller passes quantized";
   let description = [{
     Computes data = input * scale (* second_scale) in f32, rounded once to 16
-    bits. The input has the descriptor's element type and the scales its scale
-    type, with shape [?, groups], [?, 1] or [1]. The leading `?` is tokens, or
-    rows if `counts` gives the number of rows of each expert (batched).
+    bits. The input has the descriptor's element type. The scales have the
+    descriptor's scale type and the shape [?, groups], [?, 1] or [1]. The
+    leading `?` is the number of tokens, or of rows if `counts` specifies the
+    number of rows of each expert (batched).
 
     ```mlir
     func.func private @dequantize(%x: tensor<?x2048xf4E2M1FN>, %s: tensor<?x64xf8E8M0FNU>) {
@@ -164,11 +167,12 @@ def Moe_DequantizeOp : Moe_StageOp<"dequantize", [Pure, AttrSizedOperandSegments
 def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure], ["addStageAttributes"]> {
   let summary = "permutes the columns of rows to the order of their expert's weight";
   let description = [{
-    For sorted row r of expert e, as given by `offsets`, result[r, c] is
+    For sorted row r of expert e, which `offsets` determines, result[r, c] is
     input[r, order[e, c]]. With `gather`, the result has one row per pair:
     result[rows[r], c] is input[rows[r] / pairs, order[e, c]], and the following
-    matmul gathers it with pairs = 1. The leading `?` of the result is rows;
-    that of the input is tokens with `gather`, else rows.
+    matmul gathers this result with pairs = 1. The leading `?` of the result is
+    the number of rows. The leading `?` of the input is the number of tokens
+    with `gather`, else of rows.
 
     ```mlir
     func.func private @permute_columns(%x: tensor<?x2048xbf16>, %rows: tensor<?xi32>, %offsets: tensor<129xi32>, %order: tensor<128x2048xi32>) {
@@ -202,27 +206,28 @@ def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandS
     * With `bias_of_rank`, only one rank adds the bias; which rank is known only
       at run time.
     * With `gather`, the row of r in the lhs is rows[r] / pairs; otherwise it is
-      r. `pairs` is present only with `gather`: the number of pairs of a token,
-      or 1 if the lhs has a row for each pair.
-    * The weight is [experts, n, k]. `gate_up` is the order of its gate and up
-      rows as stored. If the weight's layout interleaves the rows, the columns
-      of the result are interleaved in the same way. The bias and the weight's
-      scales keep the stored order.
-    * The leading `?` of the result is rows; that of the lhs is tokens with
-      `gather`, else rows.
+      r. `pairs` is present only with `gather`: the number of (token, expert)
+      pairs of each token, or 1 if the lhs has one row per pair.
+    * The weight is [experts, n, k]. `gate_up` is the order of the gate and up
+      rows in the checkpoint. If the weight's layout interleaves the rows, the
+      columns of the result are interleaved in the same way. The bias and the
+      weight's scales keep the checkpoint's order.
+    * The leading `?` of the result is the number of rows. The leading `?` of
+      the lhs is the number of tokens with `gather`, else of rows.
 
     A quantized operand has a descriptor, and its scales are separate operands.
     `realization` specifies which values are multiplied:
 
-    * `native` (default): both operands as stored;
+    * `native` (default): both operands in their own element types;
     * `dequantized`: the dequantized weight, in the element type of the lhs;
     * `codes`: the weight's 4-bit codes (quantized values), converted to the
       element type of the lhs;
     * `emulated`: like `dequantized`, with an lhs of values that were quantized
       and dequantized;
-    * `blocks`: both operands as stored, with block scales along K applied by
-      the engine. Second scales multiply the accumulators. The second scale of
-      the lhs is the largest of the stored ones, or the row's own.
+    * `blocks`: both operands in their own element types, with block scales
+      along K applied by the engine. Second scales multiply the accumulators.
+      The second scale of the lhs is the largest of the layer's static ones, or
+      the row's own.
 
     Products are accumulated in f32, or with `fast` in the precision of the
     tensor core.
@@ -297,12 +302,12 @@ def Moe_ActivateOp : Moe_StageOp<"activate", [Pure, AttrSizedOperandSegments], [
   let description = [{
     A gated activation halves the number of columns. With `interleave` = n, n
     gate columns alternate with n up columns; with 0, all gate columns come
-    first. The leading `?` is rows. In a kernel without a matmul, `offsets`
-    gives their number. If the caller passes an `addend`, its row rows[r], the
-    row of the pair, is added to row r before the activation, with gate columns
-    before up columns. If each expert has its own activation parameters, they
-    are operands, and the expert of a row is given by `offsets`, or by `tiles`
-    in a kernel with a matmul.
+    first. The leading `?` is the number of rows. In a kernel without a matmul,
+    `offsets` specifies the number of rows. If the caller passes an `addend`,
+    addend row rows[r] (r's pair index) is added to input row r before the
+    activation; in the addend, gate columns precede up columns. If each expert
+    has its own activation parameters, they are operands, and the expert of a
+    row is determined by `offsets`, or by `tiles` in a kernel with a matmul.
 
     ```mlir
     func.func private @activate(%h: tensor<?x1536xf32>, %offsets: tensor<129xi32>) {
@@ -347,9 +352,9 @@ def Moe_CombineOp : Moe_StageOp<"combine", [Pure, AttrSizedOperandSegments], ["a
       x. With `identity_of_rank`, only one rank adds them; which rank is known
       only at run time.
 
-    The leading `?` of partials and addend is rows, and that of all other
-    tensors is tokens. Partials in the order of pairs may be [tokens, pairs,
-    width].
+    The leading `?` of partials and addend is the number of rows. The leading
+    `?` of all other tensors is the number of tokens. Partials in the order of
+    pairs may be [tokens, pairs, width].
 
     ```mlir
     func.func private @combine(%y: tensor<?x2048xf32>, %positions: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -449,20 +454,21 @@ def Moe_CombineConstantsOp : Moe_StageOp<"combine_constants", [Pure], ["addStage
 def Moe_DispatchOp : Moe_StageOp<"dispatch", [], ["addStageAttributes", "getOperandName", "getResultName"]> {
   let summary = "dispatches tokens to the ranks";
   let description = [{
-    Communication: concatenates x, the scales of its rows, ids and weights of
-    the tokens of `ranks` ranks. The tokens of rank i of the group start at i *
-    tokens. The group of a rank is the `ranks` ranks whose numbers differ by
-    multiples of `stride`. The leading `?` of the operands is this rank's
-    tokens, and that of the results is the tokens of the group. Earlier stages
-    process only this rank's tokens.
+    Communication: concatenates the x rows, row scales, ids and weights of the
+    tokens of `ranks` ranks. The tokens of rank i of the group start at i *
+    tokens. The group of a rank consists of the `ranks` ranks whose numbers
+    differ by multiples of `stride`. The leading `?` of the operands is the
+    number of this rank's tokens, and the leading `?` of the results is the
+    number of tokens of the group. Earlier stages process only this rank's
+    tokens.
 
-    With `one_sided`, a kernel writes rows into the windows of other ranks. It
-    writes the ids and weights of every token to all ranks, but x and its scales
-    only to the owners of the token. An owner is a rank that holds an expert of
-    the token. The `experts` are distributed evenly over the ranks; if there is
-    a remainder, the first ranks hold one more. Without `experts`, every rank
-    owns each token that has an expert. The stage ends when the rows of all
-    ranks have arrived.
+    With `one_sided`, a kernel writes rows into the windows of other ranks. The
+    kernel writes the ids and weights of every token to all ranks, but x and its
+    scales only to the owners of the token. An owner is a rank that holds an
+    expert of the token. The `experts` are distributed evenly over the ranks; if
+    there is a remainder, the first ranks hold one more. Without `experts`,
+    every rank owns each token that has an expert. The stage ends when the rows
+    of all ranks have arrived.
 
     ```mlir
     func.func private @dispatch(%x: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>, %weights: tensor<?x8xf32>) {
@@ -496,12 +502,13 @@ def Moe_SendBackOp : Moe_StageOp<"send_back", [], ["addStageAttributes"]> {
   let summary = "sends partial sums to the ranks that own the tokens";
   let description = [{
     Communication after a `one_sided` `moe.dispatch`. Row r of the partial sums
-    belongs to token r of all ranks. The rank of that token receives the row in
-    its window at [t, j]: t is the token's index on that rank, and this rank is
-    the j-th of the token's expert owners in ascending order. Tokens that this
-    rank does not own are skipped. The leading `?` of the result is the rank's
-    own tokens, and that of the operands is the tokens of all ranks. The stage
-    ends when the sums of all ranks have arrived.
+    belongs to token r of the tokens of all ranks. The row is sent to that
+    token's rank and stored in that rank's window at [t, j]: t is the token's
+    index on that rank, and this rank is the j-th of the token's owners in
+    ascending order. Tokens that this rank does not own are skipped. The leading
+    `?` of the result is the number of the rank's own tokens, and the leading
+    `?` of the operands is the number of tokens of all ranks. The stage ends
+    when the partial sums of all ranks have arrived.
 
     ```mlir
     func.func private @send_back(%y: tensor<?x2048xbf16>, %ids: tensor<?x8xi32>) {
@@ -534,10 +541,10 @@ def Moe_FinalizeOp : Moe_StageOp<"finalize", [], ["addStageAttributes"]> {
     tokens. Then sums over `reduce` consecutive ranks, which have the same
     tokens. One of the two counts may be 1. The leading `?` is tokens.
 
-    With `one_sided`, the sums of a token's owners have already arrived: out[t]
-    is the sum of partials[t, j] over j = 0, 1, ..., in f32 and in that order,
-    rounded once. j counts the owners of token t, which follow from the `ids`. A
-    token without an owner gets zeros.
+    With `one_sided`, the partial sums of a token's owners have already arrived:
+    out[t] is the sum of partials[t, j] over j = 0, 1, ..., in f32 and in that
+    order, rounded once. j counts the owners of token t, which are computed from
+    the `ids`. A token without an owner gets zeros.
 
     ```mlir
     func.func private @finalize(%y: tensor<?x2048xbf16>, %back: tensor<?x4x2048xbf16>, %ids: tensor<?x8xi32>) {

@@ -7,7 +7,7 @@
 //
 // Adds the manifest attributes of stages that ODS does not declare as plain
 // data. Descriptors, routing methods and activations are expanded into their
-// members, and sizes are those of operands.
+// members, and sizes are taken from the operand types.
 //
 //===----------------------------------------------------------------------===//
 
@@ -130,8 +130,9 @@ void BatchOp::addStageAttributes(NamedAttrList &attributes) {
   Writer(*this, attributes).integer("experts", getNumLocal());
 }
 
-/// Returns the name of an operand or a result, including those of the variadic
-/// scales.
+/// Returns the name of the operand or result at `index`. The `count` variadic
+/// scales start at index `first`: the first one is named `scale` and the second
+/// one `secondScale`. At any other index, returns `name`.
 static StringRef nameWithScales(unsigned index, unsigned first, size_t count,
                                 StringRef scale, StringRef secondScale,
                                 StringRef name) {
@@ -243,7 +244,8 @@ void ActivateOp::addStageAttributes(NamedAttrList &attributes) {
 void CombineOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.leaveOut("identity_of_rank");
-  // Within a kernel, no named value determines the type.
+  // If the kernel sends the combined rows, they are not a named value of the
+  // manifest, so this attribute specifies their element type.
   if (isa<KernelOp>((*this)->getParentOp()) &&
       llvm::any_of(getOut().getUsers(), llvm::IsaPred<SendBackOp>))
     writer.word(

@@ -15,12 +15,13 @@ using namespace mlir;
 using namespace moec::moe;
 using namespace moec::moe::detail;
 
-/// Returns the number of columns. Ids are [tokens, pairs]; the rank of `value`
-/// must have been checked.
+/// Returns the extent of the second dimension: the number of columns, or for
+/// ids [tokens, pairs] the number of pairs. Callers must have checked that
+/// `value` has at least two dimensions.
 static int64_t columns(Value value) { return tensor(value).getDimSize(1); }
 
-/// Checks the operands whose shape depends on the number of experts, which the
-/// logits determine.
+/// Checks the operands of `op` whose shape depends on the number of experts,
+/// which is the number of columns of the logits.
 static ParseResult verifyLogits(RouteOp op) {
   const Value logits = op.getLogits();
   if (expect(op, "logits", logits, {kAny, columns(logits)}))
@@ -206,7 +207,7 @@ static ParseResult verifyRowCount(Operation *op, Value validTokens,
   return expect(op, "valid", validTokens, {1});
 }
 
-/// Checks the weights of pairs [tokens, pairs] that multiply the tokens.
+/// Checks the pair weights [tokens, pairs] that multiply the token rows.
 static ParseResult verifyWeights(Operation *op, Value weights, Value offsets) {
   if (!weights)
     return success();
@@ -326,8 +327,8 @@ LogicalResult DequantizeOp::verify() {
   return verifyRowCount(*this, Value(), Value(), getExpertNumTokens());
 }
 
-/// Checks that there is one operand of per-expert values for each parameter of
-/// the activation, or none.
+/// Checks that a `per_expert` activation has one operand of per-expert values
+/// for each of its parameters, and that other activations have none.
 static ParseResult verifyNumbers(ActivateOp op) {
   const ActivationAttr activation = op.getActivation();
   const size_t expected =

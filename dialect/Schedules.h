@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One struct for the schedules of each way to build a kernel. Engines compute
-// with these structs, and attributes store them (MoeSchedules.td). members()
+// One schedule struct for each way to build a kernel. Engines compute with
+// these structs, and attributes store them (dialect/MoeSchedules.td). members()
 // lists the values that are parsed, printed, hashed, validated, reported and
-// tuned; derived values are not members. Independent of MLIR.
+// tuned; derived values are not members. This file does not depend on MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -67,9 +67,9 @@ struct Schedule : KernelSchedule {
   const catalog::Engine *engine = catalog::find(catalog::kEngines, "mma_sync");
   int64_t tileM = 16, tileN = 64, tileK = 64;
   int64_t stages = 2;
-  int64_t groupM = 8; ///< m tiles that are traversed together along n
+  int64_t groupM = 8; ///< m tiles that are computed together for each n tile
   int64_t ctasPerSm = 1;
-  /// The alternative that the engine uses.
+  /// WarpRoles if the engine is warp-specialized, otherwise WarpGrid.
   std::variant<WarpGrid, WarpRoles> warps;
   std::vector<int64_t> cluster;   ///< x, y, z; empty: no cluster
   std::string source = "default"; ///< tuned, modelled or default
@@ -88,7 +88,7 @@ struct Schedule : KernelSchedule {
 };
 
 /// The schedule of the kernel that fuses the second matmul, by wgmma, with
-/// combine.
+/// combine. The kernel computes the result in slices of tileN columns.
 struct SlicesSchedule : Schedule {
   SlicesSchedule() {
     engine = catalog::find(catalog::kEngines, "wgmma");
@@ -106,7 +106,7 @@ struct SlicesSchedule : Schedule {
 struct GemvSchedule : KernelSchedule {
   static constexpr std::string_view engineName() { return "gemv"; }
   int64_t stages = 0, blockTokens = 0, threads = 0, ctasPerSm = 1;
-  /// Weight rows of a work unit; 0: not in fragment order.
+  /// Weight rows per work unit; 0 if weights are not in fragment order.
   int64_t unitRows = 0;
   bool besideNext = false; ///< uses at most half of an SM's registers
   static constexpr bool isPersistent() { return true; }

@@ -3,8 +3,7 @@
 
 Usage: generate_docs.py MLIR_TBLGEN [--check]
 
-With --check nothing is written; the exit status says whether the files are
-what would be written.
+With --check nothing is written; the exit status is nonzero if a file differs from the text that would be written.
 """
 
 import difflib

@@ -18,7 +18,8 @@
 
 uint32_t arc4random(void);
 
-/** Returns random bits of the kernel, and aborts on failure, like glibc. */
+/** Returns 32 random bits from the kernel. Aborts on failure, like glibc's
+ *  function. */
 uint32_t arc4random(void) {
   uint32_t bits;
   unsigned char *at = (unsigned char *)&bits;

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles a configuration and options in JSON to a package in memory, or to a
-// report. The runtime implements the rest of the C ABI.
+// Implements the compiler's part of the C ABI (moec/compiler.h). The functions
+// compile a configuration to a package in memory, or report how it would be
+// compiled. Configuration and options are JSON text. The runtime implements the
+// rest of the C ABI.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,7 +31,8 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Reads a configuration and its options.
+/// Parses the options and reads the configuration `text` into `input`.
+/// `explains`: the options are for a report.
 static Result<ConfigOptions> readConfig(const char *text,
                                         const char *optionsJson, bool explains,
                                         Input &input) {
@@ -41,7 +44,8 @@ static Result<ConfigOptions> readConfig(const char *text,
   return options;
 }
 
-/// Returns the report of a configuration. A refused layer also has a report.
+/// Returns the report for a configuration as JSON text. If no candidate
+/// supports the layer, returns the report of the rejected layer.
 static Result<std::string> explainConfig(const char *text,
                                          const char *optionsJson) {
   Input input;

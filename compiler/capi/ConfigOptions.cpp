@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A table of the fields with a setter for each; any other field is an error.
+// A table maps each field to a setter. A field without a setter is an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@ using namespace moec::compiler;
 using nlohmann::json;
 
 namespace {
-/// Sets one option. Returns a description of the expected value, or "" on
-/// success.
+/// Sets one option from its JSON value. Returns "" on success, otherwise a
+/// description of the expected value.
 using Setter = std::function<std::string_view(const json &)>;
 } // namespace
 
@@ -44,7 +44,7 @@ template <typename Integer> static Setter integer(Integer &into) {
   return [&into](const json &value) -> std::string_view {
     if (!value.is_number_integer())
       return "an integer";
-    // A value that does not fit would wrap around.
+    // Reject values that do not fit in int64_t, which would wrap around.
     if (value.is_number_unsigned() &&
         value.get<uint64_t>() > uint64_t(INT64_MAX))
       return "an integer below 2^63";
@@ -62,7 +62,7 @@ static Setter boolean(bool &into) {
   };
 }
 
-/// Returns a setter that accepts one string or an array of strings.
+/// Returns a setter that accepts a string or an array of strings.
 static Setter list(std::vector<std::string> &into) {
   return [&into](const json &value) -> std::string_view {
     into.clear();
@@ -120,7 +120,7 @@ static Setter counts(std::vector<int64_t> &into) {
   };
 }
 
-/// Returns a setter that accepts one integer or an array of integers.
+/// Returns a setter that accepts an integer or an array of integers.
 static Setter integers(std::vector<int64_t> &into) {
   return [&into](const json &value) -> std::string_view {
     into.clear();
@@ -136,7 +136,7 @@ static Setter integers(std::vector<int64_t> &into) {
 
 using Setters = std::map<std::string, Setter>;
 
-/// Returns the setters of the fields of a layer and its target.
+/// Returns the setters for the fields that describe the layer and its target.
 static Setters settersOf(CompileOptions &compile, ImportOptions &import) {
   Setters setters = {
       {"arch", list(compile.archs)},

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The command line's options as a JSON object. Independent of MLIR.
+// The options that the C ABI accepts as a JSON object. They correspond to those
+// of the command line. This header does not depend on MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,12 +28,13 @@ struct ConfigOptions {
   ExplainOptions explain;
 };
 
-/// Reads options from JSON text; "" yields the defaults, which compile no
-/// cubins. An error names the field, the expected value and the actual value.
-/// Options that only a report uses are unknown unless `explains`.
+/// Reads options from JSON text. If `text` is "", returns the defaults, which
+/// compile no cubins. An error names the field, the expected value and the
+/// actual value. Options that only a report uses are rejected unless
+/// `explains`.
 Result<ConfigOptions> readConfigOptions(std::string_view text, bool explains);
 
-/// Reads the options of moec_tune_config. The caller sets the input.
+/// Reads the options of moec_tune_config(). The caller sets the input.
 Result<TuneOptions> readTuneOptions(std::string_view text);
 
 } // namespace moec::compiler

@@ -64,7 +64,7 @@ ordered_json jsonOf(const CacheEntry &entry) {
           {"whole", entry.isWhole}};
 }
 
-/// Returns the size of a cache by arch as text.
+/// Returns text with the total size of a cache and its size per arch.
 std::string showText(const std::string &folder, uint64_t bound,
                      const std::vector<CacheEntry> &entries) {
   const Total all = totalOf(entries);
@@ -93,8 +93,9 @@ std::string listText(const std::vector<CacheEntry> &entries) {
   return text;
 }
 
-/// Returns the entries that `clear` or `trim` removes. An incomplete entry is
-/// kept for an hour, because another process may still be writing it.
+/// Returns the entries that are old enough for `clear` or `trim` to remove. An
+/// incomplete entry is kept for an hour, because another process may still be
+/// writing it.
 std::vector<CacheEntry> chosen(const CacheCommand &command,
                                const std::vector<CacheEntry> &entries) {
   const time_t now = ::time(nullptr);

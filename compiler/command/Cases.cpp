@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Cases share only the MLIR context, which owns types and attributes. Each line
-// is written before the next case begins, so if the process ends early, the
-// first case without an answer caused it.
+// Cases share only the MLIR context, which owns types and attributes. Each
+// case's line is written before the next case starts. If the process ends
+// early, the first case without a line caused it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::ordered_json;
 
-/// Runs a case and returns its line of JSON.
+/// Runs a case and returns its JSON line.
 static ordered_json answer(Case &one, RunCase run, mlir::MLIRContext &context) {
   const auto start = std::chrono::steady_clock::now();
   std::string printed, error = "ended by an exception, see standard error";

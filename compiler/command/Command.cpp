@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Parses arguments and runs a command of Commands.h. The exit status is 0 on
-// success, 1 if the input, or an input of a file of cases, was refused, and 2
-// if the arguments are invalid. If an input is refused, the reason is printed
-// to standard error and no output is written.
+// Parses arguments and runs one of the commands in Commands.h. The exit status
+// is 0 on success and 2 if the arguments are invalid. It is 1 if the input was
+// rejected or, for a file of cases, any input was rejected. The reason is then
+// printed to standard error, and no output is written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,7 @@ using namespace moec::compiler;
 
 namespace {
 
-/// Adds the options that all commands with a layer share.
+/// Adds the options that all commands with a layer as input share.
 void addLayerOptions(CLI::App &command, std::string &input,
                      ImportOptions &import, CompileOptions &compile) {
   command
@@ -81,7 +81,7 @@ void addLayerOptions(CLI::App &command, std::string &input,
   });
 }
 
-/// Adds the options that compile and explain share.
+/// Adds the options that `compile` and `explain` share.
 void addInputOptions(CLI::App &command, CommandOptions &options) {
   CompileOptions &compile = options.compile;
   addLayerOptions(command, options.input, options.import, compile);
@@ -100,7 +100,8 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
                      "repeats it");
   command.add_option("-o", options.output,
                      "where to write; '-' is standard output");
-  // Each line of the file specifies an input.
+  // With --cases, each line of the file specifies an INPUT, so the option is
+  // not required.
   command
       .add_option("--cases", options.cases,
                   "a file of cases, one a line, whose words follow these; "
@@ -111,7 +112,7 @@ void addInputOptions(CLI::App &command, CommandOptions &options) {
       });
 }
 
-/// Returns a check that a number is positive and at most `most`.
+/// Returns a check that a value is positive and at most `most`.
 auto numberUpTo(double most, const char *unit) {
   return [most, unit](const std::string &text) -> std::string {
     if (checkPositive(text).empty() && std::stod(text) <= most)
@@ -190,7 +191,7 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
                      "a file for the numbers as JSON");
 }
 
-/// The name of a phase that is not a Phase: the layer JSON of the input.
+/// A value of --emit without a Phase: the input's layer JSON.
 constexpr std::string_view kLayerJson = "layer-json";
 
 /// Returns the names that --emit accepts.
@@ -218,10 +219,10 @@ class CommandLine {
 public:
   CommandLine();
   std::vector<std::string> commandNames() const;
-  /// Returns the exit status if there is nothing to run.
+  /// Parses the arguments. Returns the exit status if there is nothing to run.
   std::optional<int> parse(int argc, char **argv);
-  /// Runs the command and returns its exit status, or an error if it was
-  /// refused.
+  /// Runs the command. Returns its exit status, or an error if the command
+  /// failed.
   Result<int> run();
 
   bool explains() const { return explain->parsed(); }
@@ -317,7 +318,7 @@ void CommandLine::addList() {
   list->add_flag("--json", asJson, "print JSON");
 }
 
-/// Converts "30d", "12h" or a number of days to days.
+/// Converts "30d", "12h" or a number of days to a number of days.
 static std::string daysOf(std::string text) {
   const bool isHours = text.ends_with('h');
   if (isHours || text.ends_with('d'))
@@ -375,8 +376,8 @@ void CommandLine::addOthers() {
   doctor = app.add_subcommand("doctor", "says what this machine can do, and "
                                         "what to install");
   doctor->add_flag("--compile", compiles, "also compile a small layer");
-  // Never called: the Python package implements the command in this case
-  // (runWords).
+  // The callback is never called: with --gpu, runWords() runs the command of
+  // the Python package instead.
   doctor->add_flag_callback(
       "--gpu", [] {},
       "instead check moec on the GPU in about ten minutes, and "
@@ -417,8 +418,8 @@ static int refuseWords(std::string_view reason) {
   return kUsageStatus;
 }
 
-/// Returns an error text for an option of moec cache that is missing or has no
-/// effect; "" if there is none.
+/// Returns an error message if an option of `moec cache` is missing or has no
+/// effect, otherwise "".
 static std::string misuse(const CacheCommand &command) {
   const bool removes = command.action == "trim" || command.action == "clear";
   const bool hasLimit = command.maxBytes || command.olderThanDays >= 0;
@@ -471,8 +472,8 @@ Result<int> CommandLine::run() {
   return 0;
 }
 
-/// Reads a file of cases, one per line. The words of each line are appended to
-/// the command line.
+/// Reads a file of cases, one per line. The words of a line are appended to the
+/// command line's words.
 static Result<std::vector<Case>> readCases(const std::string &path, int argc,
                                            char **argv) {
   std::istringstream file(TRY(readFile(path)));
@@ -497,8 +498,8 @@ static Result<std::vector<Case>> readCases(const std::string &path, int argc,
   return cases;
 }
 
-/// Expands abbreviations: `moec` and `moec help` mean `moec --help`, `moec help
-/// X` means `moec X --help`, and `moec env` is the former name of `moec
+/// Expands abbreviations. `moec` and `moec help` mean `moec --help`, and `moec
+/// help X` means `moec X --help`. `moec env` is the former name of `moec
 /// doctor`.
 static std::vector<std::string> canonicalWords(int argc, char **argv) {
   std::vector<std::string> words(argv, argv + argc);
@@ -508,7 +509,8 @@ static std::vector<std::string> canonicalWords(int argc, char **argv) {
     words[1] = "doctor";
   if (words[1] == "help") {
     words.erase(words.begin() + 1);
-    // Do not add --help for an unknown command, so that its error is reported.
+    // Do not add --help for an unknown command, so that the unknown name is
+    // reported as an error.
     const std::vector<std::string> known = CommandLine().commandNames();
     if (words.size() < 2 || std::ranges::find(known, words[1]) != known.end())
       words.emplace_back("--help");
@@ -533,8 +535,8 @@ static int runWords(std::vector<std::string> words) {
     return *status;
   const ProgressDisplay progress;
   if (!line.options.cases.empty()) {
-    // All cases are parsed before the first one runs, so that errors are
-    // reported immediately.
+    // Parse all cases before the first one runs, so that errors are reported
+    // immediately.
     Result<std::vector<Case>> cases = readCases(line.options.cases, argc, argv);
     if (!cases) {
       fmt::print(stderr, "moec: --cases: {}\n", cases.error().message);
@@ -556,7 +558,8 @@ int moec::compiler::runCommand(int argc, char **words) {
       if (!words[i])
         return refuseWords("a word of the command line is NULL");
     const int status = runWords(canonicalWords(argc, words));
-    // Flush now: a caller may write to the same file by other means afterwards.
+    // Flush now, because the caller may write to the same file by other means
+    // afterwards.
     if (std::fflush(stdout) != 0 && status == 0)
       return fail(fileError("cannot write", "standard output"));
     return status;

@@ -46,8 +46,9 @@ Result<void> moec::compiler::writeStandardOutput(std::string_view text) {
 
 namespace {
 
-/// Checks that there is a target. Programs store their targets; a layer needs
-/// one for every phase after Layer.
+/// Checks that the input has a target. Programs store their targets. A layer
+/// needs a target for every phase after Phase::Layer. Also rejects options that
+/// --emit=layer would ignore.
 Result<void> checkTarget(Input &input, Phase phase, CompileOptions &options) {
   if (phase > Phase::Layer && options.archs.empty() &&
       input.get().getOps<moe::ProgramOp>().empty()) {
@@ -77,8 +78,8 @@ Result<void> checkTarget(Input &input, Phase phase, CompileOptions &options) {
   return {};
 }
 
-/// Writes to the path or to standard output. For a case, that output is part of
-/// its answer.
+/// Writes to the file `path` or, if it is "" or "-", to standard output. For a
+/// case, standard output is part of the case's JSON line.
 Result<void> writeOutput(const CommandOptions &options, const std::string &path,
                          std::string_view text) {
   if (!path.empty() && path != "-")
@@ -90,8 +91,8 @@ Result<void> writeOutput(const CommandOptions &options, const std::string &path,
   return writeStandardOutput(text);
 }
 
-/// Writes texts by path: concatenated to standard output, or as a folder that
-/// is created atomically.
+/// Writes several files, given by path. They are concatenated to standard
+/// output, or written to a folder that is created atomically.
 Result<void> writeTexts(const CommandOptions &options,
                         const std::map<std::string, std::string> &texts) {
   const std::string &folder = options.output;
@@ -130,8 +131,8 @@ Result<void> writeSources(Input &input, const CommandOptions &options) {
         texts[prefix + path] = text;
       continue;
     }
-    // Standard output shows only the generated text. A folder also contains the
-    // headers, so that the text can be compiled there with -I include.
+    // Standard output gets only the generated sources. A folder also contains
+    // the headers, so that the sources can be compiled there with -I include.
     for (const auto &[path, text] : files.files)
       if (!options.output.empty() || path.ends_with(".cu"))
         texts[prefix + path] = text;
@@ -139,7 +140,7 @@ Result<void> writeSources(Input &input, const CommandOptions &options) {
   return writeTexts(options, texts);
 }
 
-/// Returns text such as ", ranks 0 to 63"; "" for a package of one rank.
+/// Returns text such as ", ranks 0 to 63", or "" for a package with one rank.
 std::string ranksText(const Shares &shares, const Manifest &manifest) {
   const std::vector<int64_t> ranks = ranksOf(manifest);
   if (shares.size() == 1 && ranks.size() == 1)
@@ -147,7 +148,7 @@ std::string ranksText(const Shares &shares, const Manifest &manifest) {
   return ", " + describeRanks(ranks);
 }
 
-/// Returns the total size of all files of a package.
+/// Returns the total bytes of all files in a package.
 uint64_t bytesOf(const Shares &shares) {
   uint64_t bytes = 0;
   for (const PackageFiles &share : shares)
@@ -200,8 +201,8 @@ Result<void> writeCompiled(Input &input, const CommandOptions &options,
   });
 }
 
-/// Writes the layer JSON of the input, after checking that it can be read as a
-/// layer again.
+/// Writes the layer JSON of the input. Checks first that the JSON can be read
+/// as a layer.
 Result<void> writeDescription(Input &input, CommandOptions &options) {
   const std::string text =
       TRY(writeLayerJson(TRY(describeFile(options.input, options.import))));
@@ -244,7 +245,7 @@ Result<void> moec::compiler::runCompile(const CommandOptions &asked,
   }
 }
 
-/// Writes the page of a report, for a layer that is served or refused.
+/// Writes the page for a report. The layer may have been rejected.
 static Result<void> writePage(const nlohmann::ordered_json &report,
                               const std::optional<html::NamedText> &bench,
                               const std::string &path) {
@@ -252,8 +253,8 @@ static Result<void> writePage(const nlohmann::ordered_json &report,
   return writeFileAtomically(path, page);
 }
 
-/// Returns the report as text. Lines are wrapped on a terminal and with
-/// --brief.
+/// Returns the report as text. Lines are wrapped on a terminal, or if --brief
+/// is given.
 static std::string readableText(const nlohmann::ordered_json &report,
                                 const CommandOptions &options) {
   constexpr size_t kColumns = 140;
@@ -277,7 +278,8 @@ static Result<nlohmann::ordered_json> readReportFile(const std::string &path) {
   return nlohmann::ordered_json(root);
 }
 
-/// Adds the reports of other files and of additional GPUs.
+/// Adds to `report` the reports for the additional GPUs `gpus` and the reports
+/// in the files that --compare names.
 static Result<void> addCompared(nlohmann::ordered_json &report,
                                 const CommandOptions &options,
                                 std::span<const std::string> gpus,
@@ -305,8 +307,8 @@ static Result<void> addCompared(nlohmann::ordered_json &report,
 Result<void> moec::compiler::runExplain(const CommandOptions &asked,
                                         mlir::MLIRContext &context) {
   CommandOptions options = asked;
-  // The report is for the first of several GPUs; the page compares it with the
-  // others.
+  // If several GPUs are given, the report is for the first one. The page
+  // compares it with the other GPUs.
   std::vector<std::string> gpus = splitWords(options.compile.gpu);
   if (gpus.size() > 1 && options.html.empty())
     return invalidArgument("--gpu: expected one GPU, got {}; several are "

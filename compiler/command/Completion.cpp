@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Fills the scripts in completion/ with the commands and tables of this
-// version.
+// Fills the scripts in compiler/command/completion/ with the names of this
+// version's commands and tables.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Calls the code that compiles, loads and runs kernels, so that both find the
-// same driver, NVRTC, NCCL and cache.
+// Uses the same functions that compile, load and run kernels. The findings
+// therefore describe the driver, NVRTC, NCCL and cache that moec uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,7 +47,7 @@ namespace {
 
 enum class State {
   Ok,
-  Note, ///< something is missing that not all users need
+  Note, ///< something is missing that only some users need
   Fault ///< moec cannot compile or store kernels here
 };
 
@@ -86,8 +86,8 @@ Finding systemFinding() {
   return made;
 }
 
-/// Returns the findings of the driver and its GPUs. Sets `driverVersion`, such
-/// as 13000, or leaves it unchanged without a driver.
+/// Returns the findings about the driver and the GPUs. Sets `driverVersion`,
+/// such as 13000. Leaves it unchanged if there is no driver.
 std::vector<Finding> gpuFindings(int &driverVersion) {
   Finding driver{"driver"};
   const auto opened = runtime::cuda::CudaDriver::get();
@@ -200,8 +200,8 @@ Finding workerFinding() {
   return made;
 }
 
-/// Returns true if this user can create files in the folder, or in its nearest
-/// existing parent if the folder does not exist.
+/// Returns true if this user can create files in the folder or, if the folder
+/// does not exist, in its nearest existing parent.
 bool isWritable(std::string folder) {
   while (!folder.empty() && !fileExists(folder)) {
     const std::string parent = parentFolder(folder);
@@ -263,8 +263,8 @@ Finding ncclFinding() {
   return made;
 }
 
-/// Prints one JSON object with the versions of packages, without importing
-/// them.
+/// A Python script that prints one JSON object with the versions of installed
+/// packages. It does not import them.
 constexpr const char *kPackages = R"(
 import importlib.metadata, json, platform, sys
 names = ("moec", "numpy", "torch", "triton", "transformers", "vllm", "sglang", "tqdm", "nvidia-cuda-nvrtc",
@@ -311,7 +311,7 @@ constexpr std::string_view kSmallLayer = R"({
   "hidden_size": 64, "intermediate_size": 64, "in_dtype": "f16"
 })";
 
-/// Compiles a small layer without using the cache.
+/// Compiles a small layer with an empty cache.
 Finding compileFinding(const std::string &arch) {
   Finding made{"compile"};
   const auto start = Clock::now();
@@ -371,7 +371,8 @@ Finding variablesFinding() {
   return made;
 }
 
-/// Returns one sentence about what the findings allow.
+/// Returns a sentence that states what this machine can do, according to the
+/// findings.
 std::string verdict(const std::vector<Finding> &all) {
   const auto find = [&](std::string_view name) -> const Finding * {
     for (const Finding &each : all)

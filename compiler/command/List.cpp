@@ -32,14 +32,14 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-/// A table as the command prints it: a heading and rows.
+/// A table as `moec list` prints it: a heading and rows.
 struct Listing {
   std::string_view name;
   Row head;
   std::vector<Row> rows;
 };
 
-/// Returns the text of each cell; "-" for an empty one.
+/// Returns a row with the text of each cell, or "-" for an empty cell.
 template <typename... Cells> Row cells(const Cells &...cell) {
   Row row = {fmt::format("{}", cell)...};
   for (std::string &text : row)

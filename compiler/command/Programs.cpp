@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Like system(3), the parent ignores the signals of the terminal until the
-// child has ended. The child ends with its parent.
+// While a program runs, the parent ignores the terminal's signals, as system(3)
+// does. The program is terminated when the parent ends.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,9 +51,9 @@ std::string compiler::pythonName() {
   return given.empty() ? "python3" : given;
 }
 
-/// Checks that the module exists before importing it. The current folder is
-/// removed from the module path, because it may contain an unrelated package
-/// named moec.
+/// Python code that runs a module of the package moec. It checks that the
+/// module exists before importing it. The current folder is removed from the
+/// module path, because it may contain an unrelated package named moec.
 static constexpr const char *kModule = R"(
 import importlib.util, sys
 if sys.path[:1] == [""]:
@@ -69,7 +69,7 @@ sys.exit(main(sys.argv[1:]))
 
 namespace {
 
-/// Ignores the signals of the terminal during its lifetime.
+/// Ignores the terminal's signals during the object's lifetime.
 class TerminalSignals {
 public:
   TerminalSignals() {
@@ -95,10 +95,11 @@ private:
 
 } // namespace
 
-/// Starts `file` by its path, or through PATH if it has no slash, and waits for
-/// it. `words` are its arguments, starting with the program name. `printed`
-/// receives its standard output unless null. Returns -1 and sets errno if it
-/// cannot be started.
+/// Starts the program `file` and waits for it. `file` is a path, or a name
+/// without a slash that is found through PATH. `words` are the arguments,
+/// starting with the program name. `printed`, if not null, receives the
+/// standard output. Returns the exit status, 128 plus the signal that
+/// terminated the program, or -1 with errno set if it cannot be started.
 static int spawn(const std::string &file, std::vector<std::string> words,
                  std::string *printed = nullptr) {
   std::vector<char *> arguments;
@@ -185,8 +186,8 @@ std::optional<int> compiler::runProgram(std::string_view name,
   if (command->program.empty())
     return runPython(name, words);
   const std::string program(command->program);
-  // In a wheel the program is next to the library; in an installation prefix it
-  // is in bin/.
+  // In a wheel, the program is next to the library. In an installation prefix,
+  // it is in bin/.
   const Result<std::string> path = runtime::programBeside(
       runtime::pathOfOwnBinary(), program, {"", "/../bin", "/../../bin"});
   if (!path) {

@@ -21,7 +21,8 @@ using namespace moec::compiler;
 Result<void> moec::compiler::runTune(const TuneOptions &asked) {
   TuneOptions options = asked;
   TRY(resolveTargets(options.compile));
-  // Check before the measurements, which take long.
+  // Check that the report can be written before the measurements, which take
+  // long.
   if (!options.report.empty())
     TRY(checkWritable(options.report));
   const nlohmann::ordered_json done = TRY(tune(options));

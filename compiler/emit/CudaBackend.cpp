@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The name of a kernel's entry contains a hash of its source. A profiler's
-// kernel list can thus be matched with a package, and kernels with equal names
-// are equal.
+// A kernel's entry name contains a hash of its source. The kernel names in a
+// profile can therefore be found in a package, and kernels with equal entry
+// names are equal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,14 +33,15 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Limit for the scratch of a packing step, unless a single expert needs more.
+/// Maximum bytes of scratch memory for a packing step, unless one expert needs
+/// more.
 static constexpr int64_t kPackScratchBytes = 64 << 20;
 static constexpr std::string_view kPackScratch = "pack_scratch";
 
 namespace {
 class PackageWriter {
 public:
-  /// Writes the package of the programs of one layer, one for each target.
+  /// Writes the package of one layer, given one program per target.
   Result<PackageFiles> write(llvm::ArrayRef<moe::ProgramOp> programs,
                              std::string_view version);
 
@@ -61,8 +62,8 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
     stem += "_" + emitted.tile;
   // The hash includes the arch, so that an entry name identifies one cubin.
   std::string hash = sha256(target.arch + "\n" + emitted.text.source(stem));
-  // Kernels with equal text that are bound to different values need different
-  // names.
+  // Kernels with equal text need different entry names if they are bound to
+  // different values.
   const auto isTaken = [&](const Kernel &other) {
     return other.entry == stem + "_" + hash.substr(0, 8);
   };
@@ -99,7 +100,8 @@ Result<void> PackageWriter::addKernel(Target &target, const std::string &name,
 Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
   const std::string scratchName(kPackScratch);
   std::vector<std::pair<EmittedPack, int64_t>> packs;
-  // Adds a pack with the number of experts, which is the weight's first extent.
+  // Adds a pack of the weight `of`. The first extent of the weight is the
+  // number of experts.
   const auto add = [&](EmittedPack pack, mlir::Value of) {
     packs.emplace_back(
         std::move(pack),
@@ -111,7 +113,7 @@ Result<void> PackageWriter::addPacks(Target &target, moe::ProgramOp program) {
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (EmittedPack &pack : emitQuantizeWeights(op, scratchName))
       add(std::move(pack), op.getSource());
-  // These may read the results of the packs above.
+  // Packing may read the results of the steps above.
   for (auto op : program.getBody().getOps<moe::PackOp>())
     add(emitPack(op, scratchName), op.getSource());
   int64_t scratchBytes = 0;
@@ -212,8 +214,8 @@ PackageWriter::write(llvm::ArrayRef<moe::ProgramOp> programs,
   return std::move(package);
 }
 
-/// Checks that the layers are shares of one layer for different ranks, so that
-/// they can form one package.
+/// Checks that the packages are shares of one layer for different ranks, so
+/// that they can form one package.
 static Result<void> checkAreShares(const Shares &shares) {
   std::vector<int64_t> ranks;
   for (const PackageFiles &share : shares) {

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of the compiler. It makes no decisions; everything is read from
-// the module.
+// The last step of the compiler. It makes no decisions and only writes what the
+// module contains.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,15 +21,15 @@
 
 namespace moec::compiler {
 
-/// Name of the file with the layer as IR, from which the package can be
-/// compiled again.
+/// Name of the package file with the layer as IR. The package can be compiled
+/// again from this file.
 inline constexpr std::string_view kLayerFile = "layer.mlir";
 
-/// Emits the files of each share: the manifest, the layer, one .cu file for
-/// each kernel and arch, and the headers that these include. The module has the
-/// programs of one layer, or of its shares from moe-resolve-parallel, one for
-/// each target. The returned manifests are validated. `version` is the
-/// compiler's version, for the manifest.
+/// Emits the files of each share: the manifest, the layer, one .cu file per
+/// kernel and arch, and the headers that the .cu files include. The module has
+/// the programs of one layer, or of its shares from moe-resolve-parallel, with
+/// one program per target. The returned manifests are validated. `version` is
+/// the compiler version that the manifest records.
 Result<Shares> emitCudaShares(mlir::ModuleOp module, std::string_view version);
 
 } // namespace moec::compiler

@@ -63,8 +63,8 @@ static json quantJson(moe::QuantAttr quant) {
           {"w2", descriptorJson(quant.getW2())}};
 }
 
-/// Returns the stored weights of the user's scheme that the realization does
-/// not use.
+/// Returns the stored weights that belong to the user's scheme but that the
+/// realization does not use.
 static json leftOut(moe::LayerOp layer) {
   json list = json::array();
   const auto stored = layer.getStoredQuant();
@@ -165,7 +165,7 @@ static json activationJson(moe::ActivationAttr activation) {
   return made;
 }
 
-/// Adds the options whose names are the same in manifests and in the IR.
+/// Adds the options that have the same name in manifests and in the IR.
 static void addOptions(moe::LayerOp layer, json &to) {
   const mlir::DictionaryAttr defaults = layer.getDefaults();
   for (StringRef word : moe::LayerOp::getManifestOptions()) {
@@ -262,7 +262,8 @@ static ValueRole roleOf(moe::TensorRole role) {
   llvm_unreachable("a role of no row");
 }
 
-/// Returns the values of the caller: inputs, stored weights and outputs.
+/// Returns the values that the caller provides or receives: inputs, stored
+/// weights and outputs.
 static std::vector<Value> callerValues(moe::LayerOp layer) {
   std::vector<Value> values;
   const std::optional<Communication> moved = movedByPackage(layer);
@@ -273,7 +274,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
     value.name = tensor.name.str();
     value.role = roleOf(tensor.role);
     value.alignment = tensor.alignment;
-    // Rows that move between ranks must be contiguous.
+    // Rows that are sent to other ranks must be contiguous.
     value.callerRowStride = tensor.rowStride && !moved;
     auto layout = dyn_cast_or_null<moe::LayoutAttr>(tensor.type.getEncoding());
     if (layout && !layout.getStored().empty()) {
@@ -290,7 +291,7 @@ static std::vector<Value> callerValues(moe::LayerOp layer) {
   return values;
 }
 
-/// Returns the manifest's table of ranks.
+/// Returns the table of ranks for the manifest.
 static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
   std::vector<RankFacts> facts;
   for (const int64_t rank : layer.getRanksOfPackage()) {
@@ -302,7 +303,8 @@ static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
   return facts;
 }
 
-/// Returns the groups of inputs of which a run needs one to route its tokens.
+/// Returns the groups of inputs of which a run needs exactly one to route its
+/// tokens.
 static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
   const bool routes = !layer.isPart("finalize") &&
                       (!layer.isPart("quantize") || layer.weighsX());
@@ -321,9 +323,9 @@ void compiler::describeLayer(moe::ProgramOp program, Manifest &manifest) {
   manifest.name = wholeLayerOf(layer);
   manifest.ranks = rankFacts(layer);
   *manifest.layer = layerJson(layer);
-  // Type to which codes of emulated activations are converted. With block
-  // scales it is f32, because tensor cores multiply codes by their scales
-  // exactly.
+  // The type to which the codes of emulated activations are converted. With
+  // block scales it is f32, because tensor cores multiply the codes by their
+  // scales exactly.
   program.walk([&](moe::GroupedMatmulOp matmul) {
     if (matmul.getRealization() == moe::Realization::Emulated)
       manifest.layer["compute_type"] = elementTypeName(layer.getComputeType());

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The caller's values are the layer's tensors. All other values follow from the
-// program.
+// The layer's tensors define the caller's values. The program defines all other
+// values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ using mlir::RankedTensorType;
 using mlir::StringAttr;
 using mlir::StringRef;
 
-/// Returns the manifest's value of a packed weight.
+/// Returns the manifest entry for a packed weight.
 static Value packedValue(mlir::Value weight) {
   auto type = cast<RankedTensorType>(weight.getType());
   Value value;
@@ -47,7 +47,7 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   std::vector<Value> values;
   for (auto pack : program.getBody().getOps<moe::PackOp>()) {
     Value value = packedValue(pack.getResult());
-    // The packed weight fits in the memory of the stored one and may replace
+    // A packed weight that fits in the memory of the stored weight may replace
     // it.
     if (packsInPlace(pack))
       value.mayAlias = valueName(pack.getSource());
@@ -58,7 +58,7 @@ std::vector<Value> compiler::targetValues(moe::ProgramOp program) {
   for (auto op : program.getBody().getOps<moe::QuantizeWeightsOp>())
     for (mlir::OpResult result : op->getResults()) {
       Value value = packedValue(result);
-      // Codes are smaller than the floats and may replace them.
+      // Codes are smaller than the float weights and may replace them.
       if (result == op.getCodes())
         value.mayAlias = valueName(op.getSource());
       values.push_back(std::move(value));

@@ -25,24 +25,24 @@ namespace moec::compiler {
 /// Returns the packed weights and the workspace values.
 std::vector<Value> targetValues(moe::ProgramOp program);
 
-/// Returns the manifest's entry of a variant. `grids` has the grid of each
-/// kernel.
+/// Returns the manifest entry for a variant. `grids` maps each kernel's name to
+/// its grid.
 Result<Variant> writeVariant(moe::VariantOp variant,
                              const std::map<std::string, Grid> &grids);
 
-/// Returns the report: the chosen candidate, refusals, degradation, and the
-/// schedule of each kernel.
+/// Returns the report as JSON: the chosen candidate, the rejected candidates,
+/// the degradation, and each kernel's schedule.
 nlohmann::json reportJson(moe::ProgramOp program);
 
 /// Returns a target with arch, GPU and compatibility set.
 Target beginTarget(moe::ProgramOp program);
 
-/// Adds what follows from the program's layer: its name, its description, the
-/// values that the caller provides and receives, and which of them a run needs.
-/// The description expands every catalog name into a structure, so that its
-/// readers (the reference, an auditor) need no table of moec. After
-/// moe-decompose-layer no other code reads the layer. The layer must be
-/// resolved.
+/// Adds the parts of the manifest that follow from the program's layer: its
+/// name, its description, the values that the caller provides and receives, and
+/// which inputs a run needs. The description expands every catalog name into a
+/// structure, so that its readers (such as the reference implementation) need
+/// no tables. After moe-decompose-layer no other code reads the layer. The
+/// layer must be resolved.
 void describeLayer(moe::ProgramOp program, Manifest &manifest);
 
 } // namespace moec::compiler

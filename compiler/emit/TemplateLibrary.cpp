@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Templates include only other templates, by quoted names. No other form of
-// #include is parsed.
+// Templates include only other templates, with quoted names. Other forms of
+// #include are ignored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,7 +51,7 @@ std::vector<std::string> compiler::includedNames(std::string_view text) {
   return names;
 }
 
-/// Returns includedNames(text). Embedded templates are parsed only once.
+/// Returns includedNames(text). Each embedded template is parsed only once.
 static std::vector<std::string> namesOf(std::string_view text) {
   static const auto known = [] {
     std::map<const char *, std::vector<std::string>> names;

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds embedded headers by the names that #include uses, and computes all
-// headers that a source needs. A package contains exactly these.
+// Finds embedded headers by the names that #include uses. Computes the set of
+// headers that a source needs, which is exactly the set that a package
+// contains.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,12 +27,12 @@ namespace moec::compiler {
 /// Returns the text of a header such as "moe/kernel/route.cuh", or nullopt.
 std::optional<std::string_view> findTemplate(std::string_view name);
 
-/// Returns the names in the #include "..." lines of a text, in order.
+/// Returns the names in the #include "..." lines of `text`, in order.
 std::vector<std::string> includedNames(std::string_view text);
 
-/// Returns every header that `source` includes directly or indirectly, sorted
-/// by name. If `find` does not find a header, returns an Internal error with
-/// the chain of includes.
+/// Returns the names of all headers that `source` includes directly or
+/// indirectly, sorted. If `find` does not find a header, returns an Internal
+/// error that names the header and the file that includes it.
 Result<std::vector<std::string>> includeClosure(
     std::string_view source,
     const std::function<std::optional<std::string_view>(std::string_view)>

@@ -14,8 +14,8 @@
 using namespace moec;
 using nlohmann::ordered_json;
 
-/// Returns the name of the value bound to a stage's argument, or "" if it stays
-/// inside the kernel.
+/// Returns the name of the value that is bound to the stage argument, or "" if
+/// the argument is not in memory.
 static std::string valueOf(const std::string &argument, const Kernel &kernel,
                            const Target &target) {
   for (const ArgumentField &field : kernel.arguments.fields) {
@@ -46,7 +46,8 @@ void compiler::addBuffers(ordered_json &json, const Kernel &kernel,
     for (const auto &[result, argument] : stage.results)
       add(writes, argument);
   }
-  // A kernel of several stages may read values that an earlier stage wrote.
+  // A kernel with several stages may also read values that an earlier stage of
+  // the kernel wrote.
   json["reads"] = std::move(reads);
   json["writes"] = std::move(writes);
 }

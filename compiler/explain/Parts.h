@@ -16,21 +16,21 @@
 
 namespace moec::compiler {
 
-/// Adds `hardware`, `histogram` and the `predictions` of each variant to the
-/// JSON of a target. Adds nothing if the GPU has no catalog row or if the
-/// program is a part of a layer. Returns an error if a token count is out of
-/// range or the histogram does not fit the layer.
+/// Adds `hardware`, `histogram` and the variants' `predictions` to the JSON of
+/// a target. Adds nothing if the catalog has no row for the GPU, or if the
+/// program is only a part of a layer. Returns an error if a token count is out
+/// of range or the histogram does not match the layer.
 Result<void> addPredictions(nlohmann::ordered_json &target,
                             moe::ProgramOp program, int64_t maxTokens,
                             const ExplainOptions &options);
 
-/// Adds `reads` and `writes`: names of values without duplicates, in the order
-/// in which the kernel's stages name them.
+/// Adds `reads` and `writes`: the names of the kernel's values without
+/// duplicates, in the order in which its stages name them.
 void addBuffers(nlohmann::ordered_json &json, const Kernel &kernel,
                 const Target &target);
 
-/// Returns the workspace values with their bytes and offsets in a run with
-/// `symbols`. Values whose region cannot be evaluated are omitted.
+/// Returns the workspace values with their bytes and offsets in a run with the
+/// given `symbols`. Values whose region cannot be evaluated are omitted.
 nlohmann::ordered_json buffersJson(const Variant &variant,
                                    const Symbols &symbols);
 

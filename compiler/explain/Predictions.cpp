@@ -25,7 +25,7 @@ using nlohmann::ordered_json;
 static constexpr int64_t kTokens[] = {1, 8, 32, 128, 512, 2048, 8192};
 
 /// Returns the distribution of rows over this rank's experts. If the layer does
-/// not route by itself, every slot of an expert has a row.
+/// not route, every slot of every expert has a row.
 static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
                                      const Histogram &histogram) {
   moe::LayerOp layer = program.getLayerOp();
@@ -36,8 +36,9 @@ static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
   std::vector<ExpertGroup> groups =
       TRY(histogram.chances(experts, layer.getTopK()));
   const auto shared = double(layer.getSharedRows());
-  // Replicas divide the tokens of their expert equally, and ranks hold equal
-  // parts.
+  // `held` is the fraction of the experts that this rank has; all ranks are
+  // assumed to have equal fractions of each group. Replicas divide the tokens
+  // of their expert equally.
   const double physical = double(layer.getPhysicalExperts());
   const double held = std::max(local - shared, 0.0) / double(experts);
   for (ExpertGroup &group : groups) {
@@ -101,7 +102,7 @@ static ordered_json predictionJson(const Prediction &made) {
   return json;
 }
 
-/// Returns the requested token counts. Without a request, returns the counts of
+/// Returns the requested token counts or, if none are requested, the counts in
 /// kTokens up to `maxTokens`.
 static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
                                              int64_t maxTokens) {
@@ -117,7 +118,8 @@ static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
   return tokens;
 }
 
-/// Returns the first variant that may serve `tokens` tokens, as in a run.
+/// Returns the first variant that supports `tokens` tokens, as a run would
+/// choose it.
 static ordered_json *servingVariant(ordered_json &variants, int64_t tokens,
                                     int64_t sms) {
   for (ordered_json &variant : variants)

@@ -34,8 +34,8 @@ using nlohmann::ordered_json;
 
 namespace {
 
-/// Returns the bytes of a value whose shape does not depend on the run, else
-/// nullopt.
+/// Returns the bytes of a value whose shape does not depend on the run, or
+/// nullopt for other values.
 std::optional<int64_t> fixedBytes(const Value &value) {
   const ElementType *element =
       value.elementTypes.empty() ? nullptr
@@ -59,7 +59,7 @@ moe::ProgramOp programOf(mlir::ModuleOp module, const Target &target) {
   return {};
 }
 
-/// Adds the fields of a schedule. Fields that do not apply are omitted.
+/// Adds the fields of a schedule. Omits fields that do not apply.
 void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["engine"] = schedule.getEngine().str();
   constexpr WordList kReported = "tile columns stages warps producer_warps "
@@ -76,7 +76,7 @@ void addSchedule(ordered_json &kernel, moe::ScheduleAttr schedule) {
   kernel["schedule_source"] = schedule.getSource().str();
 }
 
-/// Adds the fields of a plan. Fields that do not apply are omitted.
+/// Adds the fields of a launch plan. Omits fields that do not apply.
 void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
   kernel["grid"] = plan.getGrid().str();
   const auto number = [&](const char *name, int64_t value) {
@@ -93,7 +93,7 @@ void addPlan(ordered_json &kernel, moe::PlanAttr plan) {
     kernel["counts"] = true;
 }
 
-/// Adds the columns of tensor memory that a CTA allocates, if any.
+/// Adds the number of tensor memory columns that a CTA allocates, if any.
 void addTensorColumns(ordered_json &json, moe::KernelOp kernel) {
   const Schedule *schedule =
       kernel.getKind() == "grouped_matmul" && kernel.getSchedule()
@@ -109,8 +109,8 @@ void addTensorColumns(ordered_json &json, moe::KernelOp kernel) {
     json["tensor_memory_columns"] = columns;
 }
 
-/// Adds the source of a schedule for this variant. Several variants may share
-/// the kernel.
+/// Adds the source of the kernel's schedule. Several variants may share the
+/// kernel, and their sources may differ; `variant` selects one.
 void addSource(ordered_json &json, moe::KernelOp kernel,
                const std::string &variant) {
   mlir::DictionaryAttr words;
@@ -159,7 +159,7 @@ ordered_json kernelJson(const Kernel &kernel, const Target &target,
 }
 
 /// Returns the JSON of a collective. Collectives are listed among the kernels,
-/// because buffers refer to indices of launches.
+/// because buffers refer to launches by index.
 ordered_json collectiveJson(moe::CollectiveOp op) {
   ordered_json json;
   json["name"] = op.getKind().str();
@@ -193,8 +193,8 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   if (variant.minSms > 0)
     json["min_sms"] = variant.minSms;
   json["workspace"] = variant.workspaceBytes.text();
-  // The workspace of the largest run. It may depend on the SM count, which is
-  // unknown without a GPU.
+  // Evaluate the workspace for the variant's largest run. The size may depend
+  // on the SM count, which is unknown without a GPU.
   Symbols symbols;
   symbols.tokens = variant.maxTokens;
   symbols.maxTokens = manifest.maxTokens;
@@ -244,8 +244,9 @@ ordered_json weightsJson(const Manifest &manifest, const Target &target) {
   return json;
 }
 
-/// Returns true if only the rounding rule of the activation scales prevents a
-/// native multiply. Engines support scales that are rounded up.
+/// Returns true if only the rounding rule of the activation scales prevents
+/// native multiplication. Engines support only scales that are rounded up
+/// ("ceil").
 bool isRuleThatEmulates(moe::DescriptorAttr activation,
                         moe::DescriptorAttr weight) {
   if (activation.getRule().empty() || activation.getRule() == "ceil")
@@ -258,8 +259,8 @@ bool isRuleThatEmulates(moe::DescriptorAttr activation,
   return moe::nativeScales(up, weight) != nullptr;
 }
 
-/// Returns the scales that prevent a native multiply of two 8-bit operands of
-/// one type, or "" for other operands.
+/// Returns a sentence about the scales that prevent native multiplication of
+/// 8-bit operands of one type, or "" for other operands.
 std::string scalesThatEmulate(moe::QuantAttr quant) {
   std::string text;
   for (auto [activation, weight] : {std::pair(quant.getA1(), quant.getW1()),
@@ -283,7 +284,8 @@ std::string scalesThatEmulate(moe::QuantAttr quant) {
   return text;
 }
 
-/// Adds all candidates in their order, and the list of refused ones.
+/// Adds all candidates in their order, the rejected candidates, and the user's
+/// choices.
 void addRealizations(ordered_json &target, moe::ReportAttr report) {
   target["realizations"] = ordered_json::array();
   bool hasChosen = report.getBackend().empty();
@@ -333,17 +335,18 @@ void addReport(ordered_json &target, moe::ProgramOp program) {
   addRealizations(target, report);
 }
 
-/// Token counts for which the summary has workspace sizes.
+/// Token counts for which the summary contains workspace sizes.
 constexpr int64_t kSummaryTokens[] = {1, 1024, 8192};
 
-/// Returns a string member of an object, or "" if it is absent or null.
+/// Returns a string member of an object, or "" if the member is absent or null.
 std::string wordOf(const ordered_json &object, const char *key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>()
                                                      : "";
 }
 
-/// Returns, for example, "groups of 1 x 128"; "" for an operand without scales.
+/// Returns text such as "groups of 1 x 128", or "" for an operand without
+/// scales.
 std::string groupText(const ordered_json &operand) {
   const auto group = operand.find("group");
   return group != operand.end() && group->size() == 2
@@ -352,15 +355,16 @@ std::string groupText(const ordered_json &operand) {
              : "";
 }
 
-/// Returns how an operand is stored, for example "i4 in groups of 1 x 128".
+/// Returns the element type and groups of an operand, such as "i4 in groups of
+/// 1 x 128".
 std::string operandText(const ordered_json &operand) {
   const std::string group = groupText(operand);
   return operand.value("element_type", "") +
          (group.empty() ? "" : " in " + group);
 }
 
-/// Returns true if the operand matches the descriptor, regardless of its groups
-/// and the type of its scales.
+/// Returns true if the operand matches the catalog descriptor in everything
+/// except its group size and scale type.
 bool isStoredAs(const ordered_json &operand,
                 const catalog::SchemeDescriptor &row) {
   return operand.value("element_type", "") == row.element &&
@@ -371,7 +375,8 @@ bool isStoredAs(const ordered_json &operand,
          wordOf(operand, "zero_point_type").empty() == row.zeroPoint.empty();
 }
 
-/// Returns the rows and columns that share a scale; 0 without scales.
+/// Returns the number of rows and columns that share a scale, or 0 for an
+/// operand without scales.
 catalog::ScaleGroup groupOf(const ordered_json &operand) {
   const auto group = operand.find("group");
   if (group == operand.end() || group->size() != 2)
@@ -379,9 +384,9 @@ catalog::ScaleGroup groupOf(const ordered_json &operand) {
   return {(*group)[0].get<int>(), (*group)[1].get<int>()};
 }
 
-/// Returns the name of a catalog scheme that differs only in the weights'
-/// groups or scale types, for example "int4_w4a16 with groups of 1 x 32"; "" if
-/// there is none.
+/// Returns the name of a catalog scheme from which `quant` differs only in
+/// group size or scale type of the weights, such as "int4_w4a16 with groups of
+/// 1 x 32". Returns "" if there is no such scheme.
 std::string variedScheme(const ordered_json &quant) {
   const ordered_json w1 = quant.value("w1", ordered_json()),
                      a1 = quant.value("a1", ordered_json());
@@ -403,13 +408,15 @@ std::string variedScheme(const ordered_json &quant) {
   return "";
 }
 
-/// Returns the scheme's name, or a description of its descriptors.
+/// Returns the scheme's name or, for an unnamed scheme, a description of its
+/// descriptors.
 std::string schemeText(const ordered_json &quant) {
   if (const std::string name = quant.value("name", ""); !name.empty())
     return name;
   if (const std::string name = variedScheme(quant); !name.empty())
     return name;
-  // Names the descriptors of both matmuls if they differ.
+  // Returns one description for both matmuls if their descriptors are equal,
+  // otherwise one description per matmul.
   const auto both = [&](const char *first, const char *second) {
     const std::string one = operandText(quant.value(first, ordered_json()));
     const std::string other = operandText(quant.value(second, ordered_json()));
@@ -421,7 +428,7 @@ std::string schemeText(const ordered_json &quant) {
                      both("a1", "a2"), both("w1", "w2"));
 }
 
-/// Returns the engines of a variant's matmuls, in order.
+/// Returns the engines of a variant's matmuls, in order and without duplicates.
 ordered_json enginesOf(const ordered_json &variant) {
   ordered_json engines = ordered_json::array();
   for (const ordered_json &kernel : variant["kernels"])
@@ -432,8 +439,9 @@ ordered_json enginesOf(const ordered_json &variant) {
   return engines;
 }
 
-/// Returns the summary of a target. `target` is a report with weights, variants
-/// and realization. `sms`: SMs of the assumed GPU, 0 without one.
+/// Returns the summary of a target. `target` is the target's report, which must
+/// have weights, variants and the realization. `sms` is the number of SMs of
+/// the assumed GPU, or 0 without a GPU.
 ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
                        const Target &compiled, int64_t sms) {
   ordered_json summary;
@@ -448,7 +456,7 @@ ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
                             ? "part " + target.value("part", "")
                         : realization.empty() ? "native"
                                               : realization;
-  // Runs read the packed copy of a weight if there is one.
+  // If a weight has a packed copy, runs read the packed copy only.
   int64_t bytes = 0;
   for (const ordered_json &weight : target["weights"]) {
     const bool isPacked = std::any_of(
@@ -500,8 +508,8 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
   report["max_tokens"] = manifest.maxTokens;
   report["layer"] = *manifest.layer;
   report["ranks"] = ranksOf(manifest);
-  // If the realization computes a different layer, the report has the scheme of
-  // the stored weights.
+  // If the realization computes a different layer, the report names the scheme
+  // of the stored weights.
   const char *quant =
       manifest.layer->contains("stored_quant") ? "stored_quant" : "quant";
   report["scheme"] = schemeText(manifest.layer->value(quant, ordered_json()));
@@ -557,7 +565,7 @@ bool compiler::waitsForLeave(const ordered_json &report) {
   return false;
 }
 
-/// Returns the predicted microseconds for each token count.
+/// Returns the predicted microseconds by token count.
 static std::map<int64_t, double> timesOf(const ordered_json &target) {
   std::map<int64_t, double> times;
   for (const ordered_json &variant :

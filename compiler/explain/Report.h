@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For each target the report has the chosen candidate, every refused candidate
-// with code and sentence, and the first choice if it was refused. For each
-// token range it has the kernels with their schedules and the sources of these.
-// It is read from the scheduled module and the manifest; the passes make the
-// decisions. docs/reference/explain.md lists the fields.
+// For each target, the report has the chosen candidate, every rejected
+// candidate with its code and reason, and the preferred candidate if it was
+// rejected. For each token range, it has the kernels with their schedules and
+// the sources of the schedules. The report only describes decisions of the
+// passes: it is read from the scheduled module and the manifest.
+// docs/reference/explain.md lists the fields.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,26 +36,28 @@ Result<nlohmann::ordered_json> explainJson(mlir::ModuleOp scheduled,
                                            const Manifest &manifest,
                                            const ExplainOptions &options);
 
-/// Returns the report of a refused layer: the message and, for each target of
-/// `module`, the refusals. `module` is the module after a failed lower() and
-/// may be null.
+/// Returns the report of a rejected layer: the message and, for each target in
+/// `module`, the rejected candidates. `module` is the module after a failed
+/// lower() and may be null.
 nlohmann::ordered_json refusalJson(mlir::ModuleOp module,
                                    std::string_view message);
 
-/// Returns true if some target has a realization that was only refused because
+/// Returns true if, for some target, a realization was rejected only because
 /// the user did not allow it.
 bool waitsForLeave(const nlohmann::ordered_json &report);
 
-/// Adds to each target the predicted times of `allowed`, the report with that
-/// realization allowed, for the same token counts.
+/// Adds predicted times of `allowed` to each target of `report`. `allowed` is
+/// the report for the same layer and token counts when the user allows the
+/// realization.
 void addAllowed(nlohmann::ordered_json &report,
                 const nlohmann::ordered_json &allowed);
 
-/// Returns the text of a report that is not a refusal. It ends with a newline.
+/// Returns the text of a report. The layer must not be rejected. The text ends
+/// with a newline.
 std::string explainText(const nlohmann::ordered_json &report);
 
 /// Returns a short text: the layer, the choice for each target, sizes and
-/// predicted times, without refused candidates, weights and kernels.
+/// predicted times. It omits rejected candidates, weights and kernels.
 std::string briefText(const nlohmann::ordered_json &report);
 
 /// Wraps lines that are longer than `columns` at word boundaries. Continuation

@@ -111,7 +111,7 @@ std::string kernelText(const ordered_json &kernel) {
   return text;
 }
 
-/// Returns the lines of candidates. Consecutive candidates with the same
+/// Returns the text about the candidates. Consecutive candidates with the same
 /// verdict share a line.
 std::string realizationsText(const ordered_json &rows) {
   std::string text;
@@ -143,8 +143,8 @@ std::string realizationsText(const ordered_json &rows) {
   return text.empty() ? "" : "  realizations, the best first:\n" + text;
 }
 
-/// Returns the kernel that takes longest and its bound, for example
-/// "up_to_512_gate_up, memory".
+/// Returns the kernel with the longest predicted time and what limits it, such
+/// as "up_to_512_gate_up: memory".
 std::string longestKernel(const ordered_json &prediction) {
   const auto &kernels = prediction["kernels"];
   const auto longest =
@@ -159,7 +159,7 @@ std::string longestKernel(const ordered_json &prediction) {
                            (*longest)["bound"].get<std::string>());
 }
 
-/// Returns a table of the predictions; "" if there are none.
+/// Returns a table of the predictions, or "" if there are none.
 std::string predictionsText(const ordered_json &target) {
   std::map<int64_t, std::string> rows;
   for (const ordered_json &variant : target["variants"])
@@ -184,8 +184,8 @@ std::string predictionsText(const ordered_json &target) {
   return text;
 }
 
-/// Returns the predicted times of a realization that needs --allow; "" if there
-/// are none.
+/// Returns the predicted times of a realization that requires --allow, relative
+/// to the times of the chosen realization. Returns "" if there are none.
 std::string allowedText(const ordered_json &target) {
   const auto allowed = target.find("allowed");
   if (allowed == target.end() || (*allowed)["predicted"].empty())
@@ -198,7 +198,8 @@ std::string allowedText(const ordered_json &target) {
                      (*allowed)["realization"].get<std::string>(), factors);
 }
 
-/// Returns true if no range has a matmul, as in a part of a layer.
+/// Returns true if no range has a matmul, as in a package for only a part of a
+/// layer.
 bool enginesAreNone(const ordered_json &ranges) {
   return std::all_of(
       ranges.begin(), ranges.end(),
@@ -237,13 +238,14 @@ std::string summaryText(const ordered_json &summary) {
   return text + fmt::format("    engines by tokens: {}\n", ranges);
 }
 
-/// Returns the text about runs of kernels on the target's arch.
+/// Returns the text that states whether kernels have run on the target's arch.
 std::string evidenceText(const ordered_json &target) {
   return fmt::format("  {}: {}\n", textOf(target, "arch"),
                      textOf(target, "evidence"));
 }
 
-/// Returns the choice for a target: backend, engine and realization.
+/// Returns the text about the choice for a target: backend, engine and
+/// realization.
 std::string choiceText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
   if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
@@ -301,7 +303,7 @@ std::string targetText(const ordered_json &target) {
 
 } // namespace
 
-/// Returns the members of an object as "a 1, b 2".
+/// Returns the members of an object as text, such as "a 1, b 2".
 static std::string fieldsText(const ordered_json &fields) {
   std::string text;
   for (const auto &field : fields.items())
@@ -312,8 +314,8 @@ static std::string fieldsText(const ordered_json &fields) {
   return text;
 }
 
-/// Returns the origin of a layer in a model, and what its config specifies and
-/// what is assumed.
+/// Returns the text about the layer's origin in a model: which properties its
+/// config specifies and which are assumed.
 static std::string originText(const ordered_json &origin) {
   std::string text;
   if (origin.contains("layer") && origin.contains("layers"))
@@ -332,8 +334,9 @@ static std::string originText(const ordered_json &origin) {
   return text;
 }
 
-/// Returns where the weights of shared experts are stored, and why; "" without
-/// shared experts.
+/// Returns the text about the shared experts' weights: whether they are stored
+/// with the routed experts' weights, and why not. Returns "" without shared
+/// experts.
 static std::string sharedText(const ordered_json &layer) {
   const int64_t count = layer.value("n_shared_experts", int64_t(0));
   if (count == 0)
@@ -359,7 +362,7 @@ static std::string sharedText(const ordered_json &layer) {
       textOf(layer, "shared_apart"));
 }
 
-/// Returns the rank that the package is for; "" if the layer has one rank.
+/// Returns the ranks that the package is for, or "" if the layer has one rank.
 static std::string rankText(const ordered_json &report) {
   const ordered_json parallel =
       report["layer"].value("parallel", ordered_json::object());
@@ -393,12 +396,13 @@ static std::string layerText(const ordered_json &report) {
                         number("intermediate_size_per_partition"),
                         layer.contains("intermediate_begin") ? "this" : "each");
   const ordered_json local = layer.value("local_experts", ordered_json());
-  // Shared experts whose weights are among the others' are not counted.
+  // Do not count shared experts whose weights are stored with the routed
+  // experts' weights.
   int64_t held = local.value("count", int64_t(0));
   if (!layer.contains("shared_apart"))
     held -= layer.value("n_shared_experts", int64_t(0));
   if (held != layer.value("num_experts", held)) {
-    // Each rank of several has its own first expert.
+    // The first expert is only known if the package is for a single rank.
     if (local.contains("begin")) {
       text +=
           fmt::format("; this rank holds {}",

@@ -21,15 +21,15 @@ using namespace moec::compiler::html;
 
 namespace {
 
-/// Returns the layer without its name and origin.
+/// Returns the layer without its name and origin, for comparison.
 nlohmann::json bare(nlohmann::json layer) {
   layer.erase("name");
   layer.erase("origin");
   return layer;
 }
 
-/// Returns text such as "hidden_size 4096 where the report has 2048" for the
-/// first fields that differ; "" for equal layers.
+/// Returns text about the first three fields that differ, such as "hidden_size
+/// 4096 where the report has 2048". Returns "" if the layers are equal.
 std::string differences(const nlohmann::json &theirs,
                         const nlohmann::json &ours) {
   std::vector<std::string> names;
@@ -51,7 +51,7 @@ std::string differences(const nlohmann::json &theirs,
   return text;
 }
 
-/// Returns the objects of an array. Reports an error if the value is not an
+/// Returns the objects in an array. Reports an error if the value is not an
 /// array of objects.
 std::vector<const nlohmann::json *> objectsOf(JsonReader &reader,
                                               std::string_view key) {
@@ -69,7 +69,7 @@ std::vector<const nlohmann::json *> objectsOf(JsonReader &reader,
   return objects;
 }
 
-/// Reads the minimum and maximum time of the passes.
+/// Reads the minimum and the maximum time of the passes.
 void addPasses(JsonReader &reader, Measurement &cell) {
   const nlohmann::json *passes = reader.find("passes_us");
   if (!passes)

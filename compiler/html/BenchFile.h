@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads the result of `moec-bench --json`. A page shows only the packages of
-// its layer.
+// Reads the result of `moec-bench --json`. A page shows only the measurements
+// of packages whose layer is the page's layer.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,42 +17,45 @@
 
 namespace moec::compiler::html {
 
-/// The supported value of `moec_bench`, the version of the file format.
+/// The supported value of the field `moec_bench`, which is the version of the
+/// file format.
 inline constexpr int64_t kBenchFormat = 3;
 
-/// The name of a file as the user specified it, and its content.
+/// The content of a file and its name as the user specified it.
 struct NamedText {
   std::string name, text;
 };
 
-/// One cell of the results: the measurement for one token count.
+/// The measurement for one token count.
 struct Measurement {
   int64_t tokens = 0;
   double microseconds = 0, floor = 0, bytes = 0, flops = 0;
-  double least = 0, most = 0; ///< minimum and maximum of the passes [us]
+  /// Minimum and maximum time of the passes, in microseconds.
+  double least = 0, most = 0;
   std::string variant;
   std::vector<std::string> entries; ///< entry names of the kernels that ran
 };
 
 struct BenchPackage {
   std::string package, name, arch;
-  std::vector<Measurement> cells; ///< sorted by tokens, ascending
+  std::vector<Measurement> cells; ///< ascending by tokens
 };
 
 struct Bench {
-  std::string device; ///< the driver's name for the GPU
-  std::string gpu;    ///< the device's row of the catalog; "" if there is none
+  std::string device; ///< name of the GPU as the driver reports it
+  /// Name of the GPU in the catalog; "" if it is not in the catalog.
+  std::string gpu;
   std::string routing;
   bool suspect = false; ///< the GPU did not reach its usual bandwidth
   std::vector<BenchPackage> packages;
 };
 
-/// Reads the packages of the report's layer for the report's archs. Errors: the
-/// file is not a result of moec-bench, or it has no such package.
+/// Returns the packages with the same layer and arch as the report. Returns an
+/// error if the file is not a result of moec-bench or has no such package.
 Result<Bench> readBench(const NamedText &file, const Report &report);
 
-/// Returns true if the measured variant has the same kernels as the target's
-/// variant.
+/// Returns true if the kernels that were measured equal the kernels of the
+/// target's variant with the same name.
 bool ranKernelsOf(const Measurement &cell, const Target &target);
 
 } // namespace moec::compiler::html

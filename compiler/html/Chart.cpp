@@ -22,7 +22,7 @@ namespace {
 constexpr double kHeight = 380;
 constexpr double kRight = 18, kTop = 14, kBottom = 46;
 
-/// One axis with its minimum and maximum.
+/// An axis with its minimum and maximum.
 struct Axis {
   double least = std::numeric_limits<double>::max(), most = 0;
   void take(double value) {
@@ -33,7 +33,7 @@ struct Axis {
     least /= factor;
     most *= factor;
   }
-  /// Returns the position on the axis, from 0 to 1.
+  /// Returns the position of a value on the axis, from 0 to 1.
   double at(double value) const {
     return std::log(value / least) / std::log(most / least);
   }
@@ -45,7 +45,7 @@ bool isShown(const ChartPoint &point) {
          point.y < kMost;
 }
 
-/// Returns powers of two on the axis, thinned to at most `most`.
+/// Returns at most `most` ticks at powers of two.
 std::vector<double> ticksOfTwo(const Axis &axis, int most) {
   const int first = static_cast<int>(std::ceil(std::log2(axis.least))),
             last = static_cast<int>(std::floor(std::log2(axis.most)));
@@ -56,8 +56,8 @@ std::vector<double> ticksOfTwo(const Axis &axis, int most) {
   return ticks;
 }
 
-/// Returns the powers of ten on the axis. Adds their multiples by two and five
-/// if the axis has less than three decades and space for ten ticks.
+/// Returns ticks at powers of ten. Adds ticks at their multiples by two and
+/// five if the axis spans less than three decades and `most` is at least ten.
 std::vector<double> ticksOfTen(const Axis &axis, int most) {
   const double decades = std::log10(axis.most / axis.least);
   const int step = std::max(1, static_cast<int>(decades * 1.25 / most));
@@ -85,7 +85,8 @@ void drawMark(Svg &svg, const ChartSeries &series, const ChartPoint &point,
   svg.close();
 }
 
-/// Returns the legend: a line and a mark before the name of each series.
+/// Returns the legend, which shows a line and a mark before the name of each
+/// series.
 std::string legend(const Chart &chart) {
   std::string out = "<ul class=\"legend\">";
   for (const ChartSeries &series : chart.series) {
@@ -107,7 +108,7 @@ std::string legend(const Chart &chart) {
 
 } // namespace
 
-/// Returns the chart at a width in pixels.
+/// Returns the chart for a width in pixels.
 static std::string drawPicture(const Chart &chart, Axis xAxis, Axis yAxis,
                                double width, double left) {
   const int most = width < kFigureWidth ? 5 : 10;

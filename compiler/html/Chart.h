@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Both axes are logarithmic, and their range is that of the points.
+// The axes are logarithmic and span the range of the points.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +18,8 @@
 namespace moec::compiler::html {
 
 struct ChartPoint {
-  double x = 0, y = 0; ///< omitted if not positive or not plausible
+  /// The point is omitted if a coordinate is not positive or not plausible.
+  double x = 0, y = 0;
   std::string tooltip = "";
   bool hollow = false;
 };
@@ -26,7 +27,7 @@ struct ChartPoint {
 struct ChartSeries {
   enum class Mark { None, Dot, Diamond };
   std::string name;
-  std::string cls; ///< a class of page.css
+  std::string cls; ///< class in page.css
   bool hasLine = true;
   Mark mark = Mark::None;
   std::vector<ChartPoint> points = {};
@@ -34,13 +35,14 @@ struct ChartSeries {
 
 struct Chart {
   std::string title, description, xLabel, yLabel;
-  bool powersOfTwo = false; ///< ticks of x are powers of two
+  /// If true, the ticks of the x axis are powers of two.
+  bool powersOfTwo = false;
   std::string (*xText)(double) = nullptr;
   std::string (*yText)(double) = nullptr;
   std::vector<ChartSeries> series;
 };
 
-/// Returns a figure with a legend; "" if no series has a point.
+/// Returns a figure with a legend, or "" if no series has a point.
 std::string drawChart(const Chart &chart);
 
 } // namespace moec::compiler::html

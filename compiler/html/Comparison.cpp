@@ -22,7 +22,7 @@ using namespace moec::compiler::html;
 
 namespace {
 
-/// A target of this report, or of a report that it is compared with.
+/// A target of this report, or of a report with which this report is compared.
 struct Side {
   std::string name;
   const Target *target = nullptr;
@@ -122,7 +122,8 @@ std::string tableOfSides(const std::vector<Side> &sides) {
   return table(heads, cells, "Times on each target");
 }
 
-/// Returns one sentence per side after the first with the ratios of its times.
+/// Returns one sentence for each side after the first. It states the range of
+/// ratios between the side's times and the first side's times.
 std::string ratios(const std::vector<Side> &sides) {
   std::string out;
   for (const Side &side : sides) {
@@ -155,8 +156,8 @@ std::string scheduleOf(const Target &target, const std::string &name) {
   return "";
 }
 
-/// Returns a table of the kernels for which two sides of one arch have
-/// different schedules.
+/// Returns a table of the kernels whose schedules on the first side and on
+/// another side of the same arch differ.
 std::string schedulesOf(const std::vector<Side> &sides) {
   std::vector<std::vector<Cell>> cells;
   const Side &first = sides.front();

@@ -20,8 +20,8 @@ using namespace moec::compiler::html;
 
 namespace {
 
-/// Returns the predictions that the figure and the table show: for few tokens,
-/// for a typical decoding batch, and for the most tokens.
+/// Returns the predictions that the figure and the table show: for few tokens
+/// (8), for a typical decoding batch (512), and for the largest token count.
 std::vector<const Prediction *> shownPredictions(const Times &times) {
   std::vector<const Prediction *> shown;
   for (const LayerPrediction &row : times.predicted) {
@@ -34,7 +34,8 @@ std::vector<const Prediction *> shownPredictions(const Times &times) {
   return shown;
 }
 
-/// Returns an integer in full, or any other number with three digits.
+/// Returns an integer with all digits, or any other value with three
+/// significant digits.
 std::string amount(double value) {
   return value == std::round(value) ? countText(std::llround(value))
                                     : numberText(value);
@@ -47,8 +48,9 @@ double expertsOf(const Prediction &made) {
   return sum;
 }
 
-/// Returns the means over the experts in positions `first` to `last`, sorted by
-/// descending frequency. The most frequent expert covers positions 0 to 1.
+/// Returns the mean rows of the experts in positions `first` to `last`, with
+/// experts sorted by descending frequency. The most frequent expert covers
+/// positions 0 to 1. Positions may be fractions.
 ExpertGroup meansOf(const Prediction &made, double first, double last) {
   ExpertGroup means;
   double begin = 0;
@@ -132,8 +134,8 @@ std::string barsOf(const std::vector<const Prediction *> &shown) {
                 "rows");
 }
 
-/// Returns the table of experts: the first ones individually, then twice as
-/// many per line.
+/// Returns the table of experts. The first experts have a line each. Each
+/// following line covers as many experts as all lines before it.
 std::string tableOfExperts(const std::vector<const Prediction *> &shown) {
   std::vector<std::vector<Cell>> cells;
   for (const Prediction *made : shown) {

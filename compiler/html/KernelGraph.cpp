@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes the layout, then draws. Names of kernels and values use monospaced
-// fonts, so that their width follows from the number of letters.
+// Computes the layout, then draws it. Names of kernels and values use a
+// monospaced font, so that their width follows from the number of letters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,9 +29,9 @@ constexpr double kPort = 18, kLine = 17, kChip = 20, kGap = 30, kTopMargin = 30;
 constexpr double kLeastCard = 350, kPadding = 12, kLane = 14;
 constexpr size_t kLongestName = 40;
 
-/// A value at the side of a card.
+/// A value that is connected to the left or right side of a card.
 struct Port {
-  std::string name, more; ///< `more`: the size or the kind of the value
+  std::string name, more; ///< `more`: size of the value
   bool isRead = false, isWritten = false;
   bool isWeight = false;
   double y = 0;
@@ -52,7 +52,8 @@ struct Card {
   std::vector<Port> left, right;
 };
 
-/// A connection from the port that writes a value to its readers.
+/// A vertical line that connects the port that writes a workspace value with
+/// the ports that read it.
 struct Lane {
   std::string name;
   std::string cls;
@@ -64,7 +65,7 @@ struct Lane {
 struct Layout {
   std::vector<Card> cards;
   std::vector<Lane> lanes;
-  double left = 0, card = 0, right = 0; ///< widths of columns
+  double left = 0, card = 0, right = 0; ///< widths of the columns in pixels
   int columns = 0;
   double height = 0;
   double cardX() const { return left; }
@@ -99,7 +100,7 @@ double portWidth(const Port &port) {
   return kLetterWidth * double(letters) + 26;
 }
 
-/// Adds the ports of launch `index`.
+/// Adds the ports of the card for launch `index`.
 void addPorts(Card &card, size_t index, const Target &target,
               const Variant &variant) {
   const Kernel &kernel = *card.kernel;
@@ -113,7 +114,8 @@ void addPorts(Card &card, size_t index, const Target &target,
     port.isWritten = contains(kernel.writes, name);
     port.isRead = contains(kernel.reads, name);
     if (const Buffer *buffer = findBuffer(variant, name)) {
-      // A later stage of the kernel reads what an earlier one wrote.
+      // If the launch is the first to write the value, only a later stage of
+      // the same kernel can read it.
       if (port.isWritten && buffer->first == static_cast<int64_t>(index))
         port.isRead = false;
       port.more = port.isWritten ? sizeText(buffer->bytes) : "";
@@ -126,7 +128,7 @@ void addPorts(Card &card, size_t index, const Target &target,
     }
     card.left.push_back(std::move(port));
   }
-  // Incoming arrows are above outgoing arrows.
+  // Place ports with incoming arrows above ports with outgoing arrows.
   for (std::vector<Port> *side : {&card.left, &card.right})
     std::stable_sort(
         side->begin(), side->end(),
@@ -150,7 +152,7 @@ void placeChips(Card &card, double width) {
   card.linesY = y + (card.chips.empty() ? 0 : kChip) + 15;
 }
 
-/// Returns the words joined to lines that fit into a card.
+/// Returns the words joined to lines that fit into the width of a card.
 std::vector<std::string> wrapped(const std::vector<std::string> &words,
                                  double width) {
   std::vector<std::string> lines;
@@ -166,7 +168,7 @@ std::vector<std::string> wrapped(const std::vector<std::string> &words,
   return lines;
 }
 
-/// Returns the time of the kernel in the largest predicted run.
+/// Returns the kernel's time in the variant's largest predicted run, or "".
 std::string predictedTime(const Variant &variant, const Kernel &kernel) {
   if (variant.predictions.empty())
     return "";
@@ -187,7 +189,7 @@ void placeLanes(Layout &layout) {
         layout.lanes.push_back(std::move(lane));
         continue;
       }
-      // The latest writer above.
+      // Connect the port to the latest writer above it.
       for (auto lane = layout.lanes.rbegin(); lane != layout.lanes.rend();
            ++lane)
         if (lane->name == port.name) {
@@ -197,7 +199,7 @@ void placeLanes(Layout &layout) {
     }
   std::erase_if(layout.lanes,
                 [](const Lane &lane) { return lane.ends.size() < 2; });
-  std::vector<double> ends; // end of the last lane in each column
+  std::vector<double> ends; // end of the last lane in each lane column
   for (Lane &lane : layout.lanes) {
     lane.from = lane.ends.front();
     lane.to = lane.ends.back();
@@ -250,7 +252,8 @@ Layout layOut(const Target &target, const Variant &variant) {
   return layout;
 }
 
-/// Draws a triangle at (x, y) that points to the right or to the left.
+/// Draws a triangle with its tip at (x, y), which points to the right if
+/// `right`, otherwise to the left.
 void drawArrow(Svg &svg, double x, double y, bool right, std::string_view cls) {
   const double back = right ? -7 : 7;
   svg.polygon({{x, y}, {x + back, y - 4}, {x + back, y + 4}}, cls);
@@ -306,7 +309,7 @@ void drawLanes(Svg &svg, const Layout &layout) {
              lane.cls);
     svg.line(x, lane.from, x, lane.to, "lane");
     for (const double y : lane.ends) {
-      // Starts at the end of the value's name.
+      // The horizontal line starts where the value's name ends.
       double begin = layout.rightX();
       for (const Card &card : layout.cards)
         for (const Port &port : card.right)
@@ -349,8 +352,8 @@ void drawCard(Svg &svg, const Layout &layout, const Card &card, size_t number) {
   svg.close();
 }
 
-/// Draws the arrow between two launches, dashed if the later one may start
-/// before the earlier one ends.
+/// Draws the arrow between two launches. The arrow is dashed if the later
+/// launch may start before the earlier one ends.
 void drawOrder(Svg &svg, const Layout &layout, const Card &above,
                const Card &below) {
   const double x = layout.cardX() + layout.card / 2;

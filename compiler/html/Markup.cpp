@@ -49,7 +49,8 @@ std::string html::escaped(std::string_view text) {
 std::string html::shortened(std::string_view text, size_t longest) {
   if (text.size() <= longest)
     return std::string(text);
-  // A cut within a multi-byte UTF-8 character moves to its start.
+  // If the cut is inside a multi-byte UTF-8 character, it moves to the start of
+  // that character.
   size_t end = longest - 1;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
     --end;
@@ -97,7 +98,7 @@ std::string html::table(const std::vector<std::string> &heads,
   return out + "</tbody></table></div>\n";
 }
 
-/// Returns a coordinate with one decimal, which is finer than a pixel.
+/// Returns a coordinate as text with one decimal, which is finer than a pixel.
 static std::string at(double value) {
   std::string text = fmt::format("{:.1f}", value);
   if (text.ends_with(".0"))

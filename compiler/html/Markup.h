@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every text that a user can control must pass through escaped(). Figures have
-// no style of their own: classes of page.css set their colors, so that figures
-// work in light and dark mode and the page needs no inline style.
+// Texts that a user can control must pass through escaped(). Figures have no
+// inline style: classes in page.css set their colors, so that figures work in
+// light and dark mode.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,36 +21,37 @@
 
 namespace moec::compiler::html {
 
-/// Returns the text escaped for content or a quoted attribute. Control
-/// characters, which HTML does not allow, become U+FFFD.
+/// Returns the text escaped for element content or a quoted attribute. Replaces
+/// control characters, which HTML does not allow, with U+FFFD.
 std::string escaped(std::string_view text);
 
-/// Returns at most `longest` bytes of the text, with U+2026 (an ellipsis) if it
-/// was truncated.
+/// Returns at most `longest` bytes of the text, followed by U+2026 (an
+/// ellipsis) if it was truncated.
 std::string shortened(std::string_view text, size_t longest);
 
-/// A cell of a table. Its text is escaped.
+/// A table cell. Its text is escaped when the table is written.
 struct Cell {
   std::string text;
-  std::string cls = "";    ///< "number", "code" and so on
-  std::string swatch = ""; ///< class of a colored square before the text
+  std::string cls = ""; ///< class in page.css, such as "number" or "code"
+  /// Class of a colored square before the text; "": none.
+  std::string swatch = "";
 };
 
-/// Returns a table in a scrollable box; "" if there are no rows. If `stacks`, a
-/// narrow screen shows the cells of a row below each other.
+/// Returns a table in a scrollable box, or "" if there are no rows. If
+/// `stacks`, narrow screens show the cells of a row below each other.
 std::string table(const std::vector<std::string> &heads,
                   const std::vector<std::vector<Cell>> &rows,
                   std::string_view label, bool stacks = false);
 
-/// The width of a figure, of a figure on a narrow screen, and of a letter of
-/// its labels [px].
+/// Width in pixels of a figure on wide screens, of a figure on narrow screens,
+/// and of a letter in labels.
 inline constexpr double kFigureWidth = 880, kNarrowWidth = 330,
                         kLetterWidth = 6.7;
 
-/// An SVG of fixed size.
+/// An SVG element of fixed size.
 class Svg {
 public:
-  /// `title` and `description` are for screen readers.
+  /// Starts the element. `title` and `description` are for screen readers.
   Svg(double width, double height, std::string_view title,
       std::string_view description);
 
@@ -64,10 +65,10 @@ public:
   /// Adds a closed path through the points.
   void polygon(const std::vector<std::pair<double, double>> &points,
                std::string_view cls);
-  /// `anchor` is start, middle or end.
+  /// Adds a text. `anchor` is start, middle or end.
   void text(double x, double y, std::string_view content, std::string_view cls,
             std::string_view anchor = "start");
-  /// Opens a group with a tooltip.
+  /// Opens a group of shapes that share a tooltip. close() ends the group.
   void open(std::string_view tooltip, std::string_view cls = "");
   void close() { out += "</g>\n"; }
 
@@ -78,13 +79,13 @@ private:
   std::string out;
 };
 
-/// Returns a figure for wide screens and one for narrow screens; page.css shows
-/// one of them. `draw` receives the width and the space on the left for labels
-/// [px].
+/// Returns a figure for wide screens and one for narrow screens, of which
+/// page.css shows one. `draw` returns the figure for a given width. It receives
+/// the width and the space for labels on the left, in pixels.
 std::string
 bothWidths(const std::function<std::string(double width, double left)> &draw);
 
-/// Returns a figure with its caption, in a scrollable box.
+/// Returns a figure with its caption in a scrollable box.
 std::string figure(std::string_view svg, std::string_view caption,
                    std::string_view cls);
 

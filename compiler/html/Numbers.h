@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Short texts for people: three or four digits and a suitable unit.
+// Short texts for readers, with three or four digits and a suitable unit.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,32 +24,34 @@ class JsonReader;
 
 namespace moec::compiler::html {
 
-/// Returns a size, such as "12.5 MiB".
+/// Returns a size with its unit, such as "12.5 MiB".
 std::string sizeText(int64_t bytes);
-/// Returns a time in microseconds or milliseconds, such as "1.25 ms".
+/// Returns a time in microseconds, milliseconds or seconds, such as "1.25 ms".
 std::string timeText(double microseconds);
-/// Returns a round time for an axis, such as "1 ms".
+/// Returns a round time for an axis tick, such as "1 ms".
 std::string timeTick(double microseconds);
-/// Returns a count with separators, such as "65,536".
+/// Returns a count with thousands separators, such as "65,536".
 std::string countText(int64_t count);
-/// Returns a count with its noun: "1 launch", "2 launches".
+/// Returns a count with its noun, such as "1 launch" or "2 launches".
 std::string countedText(int64_t count, const char *one, const char *many);
-/// Returns three significant digits: "0.25", "12.5", "989", "1.2e+06".
+/// Returns about three significant digits, such as "0.25", "12.5", "989" or
+/// "1.2e+06".
 std::string numberText(double value);
-/// Returns a round number for an axis: "0.5", "1000".
+/// Returns a round value for an axis tick, such as "0.5" or "1000".
 std::string numberTick(double value);
-/// Returns a percentage: "7 %", or "0.4 %" below 1.
+/// Returns a percentage, such as "7 %", with one decimal below 1 %.
 std::string percentText(double fraction);
 
-/// The largest count that is accepted.
+/// Largest count that a report or file may contain.
 inline constexpr int64_t kMaxCount = std::numeric_limits<int64_t>::max();
-/// The largest report or file of times that is accepted [bytes].
+/// Maximum size in bytes of a report or of a file with times.
 inline constexpr size_t kMaxInputBytes = size_t(64) << 20;
 
-/// Reads a number that must not be negative; returns 0 after an error.
+/// Reads a value that must not be negative. After an error, returns 0.
 double readNonNegative(JsonReader &reader, std::string_view key);
 
-/// Returns "experts 96 to 127", or with a stride "experts 3, 11, 19 to 251".
+/// Describes a sequence of experts, such as "experts 96 to 127" or, with a
+/// stride, "experts 3, 11 and so on to 251".
 std::string expertsText(int64_t begin, int64_t count, int64_t stride);
 
 } // namespace moec::compiler::html

@@ -32,8 +32,8 @@ std::string_view styleSheet() {
   return "";
 }
 
-/// Converts a SHA-256 from hexadecimal to base64, as a Content-Security-Policy
-/// requires.
+/// Converts a SHA-256 from hexadecimal to base64, which a
+/// Content-Security-Policy requires.
 std::string base64OfHex(std::string_view hex) {
   constexpr std::string_view kLetters =
       "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -44,7 +44,7 @@ std::string base64OfHex(std::string_view hex) {
                           : unsigned(hex[at] - 'a') + 10;
   };
   std::string out;
-  // Six hex digits are three bytes, which are four base64 letters.
+  // Six hexadecimal digits are three bytes, which are four base64 letters.
   for (size_t i = 0; i < hex.size(); i += 6) {
     unsigned bits = 0;
     for (size_t j = 0; j < 6; ++j)
@@ -56,7 +56,7 @@ std::string base64OfHex(std::string_view hex) {
   return out;
 }
 
-/// A list of names and values; an empty value is omitted.
+/// A list of names and values. Empty values are omitted.
 class Facts {
 public:
   void add(std::string_view word, std::string_view value) {
@@ -93,13 +93,13 @@ int64_t numberOf(JsonReader &object, std::string_view key, int64_t absent) {
   return value && value->is_number_integer() ? value->get<int64_t>() : absent;
 }
 
-/// Returns "3 of 8", or "0 to 63 of 64" for a package of several ranks; "" for
-/// a layer on one rank.
+/// Returns text such as "3 of 8", or "0 to 63 of 64" for a package for several
+/// ranks. Returns "" for a layer on one rank.
 std::string rankText(const Report &report, JsonReader &layer) {
   std::optional<JsonReader> parallel = layer.object("parallel");
   if (!parallel || report.ranks.empty())
     return "";
-  // Values from another file are not validated.
+  // Values from a report file are not validated, so guard against overflow.
   double count = 1;
   for (const char *size : {"dp_size", "pcp_size", "tp_size"})
     count *= double(std::max<int64_t>(numberOf(*parallel, size, 1), 1));
@@ -113,7 +113,8 @@ std::string rankText(const Report &report, JsonReader &layer) {
                      count);
 }
 
-/// Returns the experts that a rank holds; "" if it holds all.
+/// Returns a description of the experts that a rank has, or "" if it has all
+/// experts.
 std::string heldText(JsonReader &layer) {
   std::optional<JsonReader> local = layer.object("local_experts");
   if (!local)
@@ -122,7 +123,7 @@ std::string heldText(JsonReader &layer) {
   if (!layer.find("shared_apart"))
     count -= std::clamp<int64_t>(numberOf(layer, "n_shared_experts", 0), 0,
                                  std::max<int64_t>(count, 0));
-  constexpr int64_t kMost = 1 << 20; // of experts; more is a broken file
+  constexpr int64_t kMost = 1 << 20; // largest plausible number of experts
   const int64_t begin = numberOf(*local, "begin", -1),
                 stride = numberOf(*local, "stride", 1);
   if (count < 1 || count == numberOf(layer, "num_experts", count))
@@ -134,7 +135,7 @@ std::string heldText(JsonReader &layer) {
 }
 
 std::string layerFacts(const Report &report) {
-  // The reader of the report has checked that this is an object.
+  // readReport() has checked that the layer is an object.
   JsonErrors ignored;
   JsonReader layer(*report.layer, "layer", ignored);
   Facts facts;
@@ -172,7 +173,8 @@ std::string note(std::string_view text) {
   return fmt::format("<p class=\"note\">{}</p>\n", escaped(text));
 }
 
-/// Returns notes on how operands are computed, and why not in a better way.
+/// Returns notes about the realization: how operands are multiplied, and why
+/// not natively.
 std::string targetNotes(const Target &target) {
   std::string out;
   if (target.realization == "dequantized")
@@ -197,8 +199,8 @@ std::string targetNotes(const Target &target) {
 }
 
 /// Returns the engines of the launched matmuls, in ascending order of tokens.
-/// The engine that the target chose may serve no variant if `max_tokens` is
-/// small.
+/// They may exclude the target's chosen engine, which no variant uses if
+/// `max_tokens` is small.
 std::vector<std::string> matmulEngines(const Target &target) {
   std::vector<std::string> engines;
   for (const Variant &variant : target.variants)
@@ -225,7 +227,7 @@ std::string targetFacts(const Target &target) {
   for (const auto &[tokens, bytes] : target.workspaces)
     facts.add("workspace, " + countedText(tokens, "token", "tokens"),
               sizeText(bytes));
-  // The memory of a rank without its inputs and outputs.
+  // The memory that a rank needs in addition to its inputs and outputs.
   if (target.weightBytes > 0 && !target.workspaces.empty()) {
     const auto &[tokens, bytes] = target.workspaces.back();
     if (bytes < kMaxCount - target.weightBytes)
@@ -235,7 +237,7 @@ std::string targetFacts(const Target &target) {
   return facts.finish();
 }
 
-/// Returns the table of all candidates in order.
+/// Returns a table of all candidates in their order.
 std::string realizations(const Target &target) {
   std::vector<std::vector<Cell>> rows;
   for (const Realization &row : target.realizations)
@@ -321,8 +323,8 @@ std::string variantSections(const Target &target) {
   return out.empty() ? "" : "<h3>Variants</h3>\n" + out;
 }
 
-/// Returns the origin of a schedule, with the measured rows that are used or
-/// that do not apply.
+/// Returns the source of a schedule. The text includes the measured rows that
+/// determine the schedule, or the rows that exist only for other token counts.
 std::string sourceText(const Kernel &kernel) {
   if (!kernel.measuredBy.empty())
     return fmt::format("{}: {}", kernel.source, kernel.measuredBy);
@@ -332,8 +334,8 @@ std::string sourceText(const Kernel &kernel) {
   return kernel.source;
 }
 
-/// Returns the table of schedules, with each kernel once, because variants
-/// share kernels.
+/// Returns a table of schedules. Each kernel is listed once, although several
+/// variants may share it.
 std::string schedules(const Target &target) {
   std::vector<std::vector<Cell>> rows;
   std::vector<std::string> seen;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The page is one file without scripts and without network access. The same
-// input yields the same bytes.
+// The page is one file, without scripts and without network access. Equal
+// inputs yield equal bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,50 +17,52 @@
 
 namespace moec::compiler::html {
 
-/// Returns the page of a report, which is the output of `moec explain --json`.
-/// `bench` is an optional result of `moec-bench --json`.
+/// Returns the page for `report`, the output of `moec explain --json`. `bench`
+/// is the result of `moec-bench --json`, or nullopt.
 Result<std::string> makePage(std::string_view report,
                              const std::optional<NamedText> &bench);
 
 // The figures of a page.
 //
-// Launches are drawn from top to bottom, each as a card with its stages.
-// Inputs, weights and outputs are on the left. Workspace values leave a card on
-// the right and run along their own lane to the cards that read them.
+// The kernel graph shows launches from top to bottom, each as a card with its
+// stages. Inputs, weights and outputs are on the left of a card. Workspace
+// values are on the right; a separate vertical line connects each value's
+// writer with the cards that read it.
 
-/// Returns the parts of a kernel's schedule in the report's words.
+/// Returns the words that describe a kernel's schedule, such as "tile
+/// 64x128x64".
 std::vector<std::string> scheduleWords(const Kernel &kernel);
 
-/// Returns an SVG of the launches of a variant.
+/// Returns an SVG of the variant's launches.
 std::string kernelGraph(const Target &target, const Variant &variant);
 
-// One column per launch, with byte offsets from top to bottom: the rectangle of
-// a value spans the launches that use it. Rectangles overlap in height only if
-// memory is reused.
+// The workspace map has one column per launch, and byte offsets from top to
+// bottom. The rectangle of a value spans the launches that use the value.
+// Rectangles at the same height share memory.
 
-/// Returns an SVG of the workspace; "" for a variant without a workspace.
+/// Returns an SVG of the workspace, or "" for a variant without workspace.
 std::string workspaceMap(const Target &target, const Variant &variant);
 
-/// Returns a table of the workspace values; "" if there are none.
+/// Returns a table of the workspace values, or "" if there are none.
 std::string workspaceTable(const Variant &variant);
 
-// The times of a target: over token counts with the lower bounds of memory and
-// of matmuls, over arithmetic intensity as a roofline, per kernel, and as a
-// table.
+// The time section shows a target's times over token counts with lower bounds
+// for memory and matmuls, over arithmetic intensity as a roofline, per kernel,
+// and as a table.
 
-/// Returns one sentence: predicted times, their ratio to the lower bound, and
-/// what limits them. Returns "" without predictions.
+/// Returns a sentence with the predicted times, their ratio to the lower bound,
+/// and what limits them. Returns "" without predictions.
 std::string headline(const Report &report, const Target &target);
 
-/// Returns the predicted times of several targets in one chart and one table;
-/// "" if fewer than two targets have predictions.
+/// Returns the predicted times of several targets in a chart and a table, or ""
+/// if fewer than two targets have predictions.
 std::string comparison(const Report &report);
 
-/// Returns the section of a target. `bench` may be null.
+/// Returns the time section of a target. `bench` may be null.
 std::string timeSection(const Report &report, const Target &target,
                         const Bench *bench);
 
-/// Returns an SVG of the variants over the token counts that they serve.
+/// Returns an SVG that shows the variants along an axis of token counts.
 std::string tokenStrip(const Report &report, const Target &target);
 
 } // namespace moec::compiler::html

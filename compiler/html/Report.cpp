@@ -37,7 +37,7 @@ std::optional<int64_t> bytesOf(JsonReader &reader, std::string_view key) {
   return count(reader, key);
 }
 
-/// Calls `take` for each object of the array at `key`; an absent array is
+/// Calls `take` for each object in the array `key`. A missing array counts as
 /// empty.
 void forEach(JsonReader &reader, std::string_view key,
              const std::function<void(JsonReader &)> &take) {
@@ -223,8 +223,8 @@ Hardware hardwareOf(JsonReader &reader) {
   hardware.gpu = textOf(reader, "gpu");
   hardware.sms = count(reader, "sms");
   readRates(reader, hardware);
-  // The page shows lower bounds, whose rates may differ from those that
-  // schedules assume.
+  // The page shows lower bounds. Their rates replace the rates that schedules
+  // assume, if the report contains lower-bound rates.
   if (std::optional<JsonReader> floor = reader.object("floor"))
     readRates(*floor, hardware);
   return hardware;

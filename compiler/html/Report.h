@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The output of `moec explain --json` as structs with the fields that the page
-// shows. A page depends only on that text.
+// The output of `moec explain --json` as structs. They have the fields that the
+// page shows. A page depends only on this output.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,12 +29,14 @@ struct Refusal {
   std::string backend, engine, code, reason;
 };
 
-/// A candidate in its order: chosen, rejected or usable.
+/// A candidate of the resolver. `state` is "chosen", "refused" or
+/// "would_serve".
 struct Realization {
   std::string realization, computed, backend, engine, state, code, reason;
 };
 
-/// An option that forced or excluded a candidate, its value, and its origin.
+/// An option with which the user forced or excluded candidates. `by` is
+/// "option" or the name of an environment variable.
 struct Choice {
   std::string option, value, by;
 };
@@ -44,28 +46,32 @@ struct Weight {
   std::optional<int64_t> bytes;
 };
 
-/// A workspace value in the largest run of its variant.
+/// A workspace value. Its offset and size are those in the variant's largest
+/// run.
 struct Buffer {
   std::string name;
   int64_t offset = 0, bytes = 0;
-  int64_t first = 0, last = 0; ///< first and last launch that use it, inclusive
+  /// First and last launch that use the value, inclusive.
+  int64_t first = 0, last = 0;
 };
 
-/// The main work of a kernel, which determines its color by a class of
-/// page.css.
+/// The main work of a kernel. It determines the kernel's color; classOf()
+/// returns the class in page.css.
 enum class Work { Route, Quantize, GateUp, Down, Combine, Other };
 std::string_view classOf(Work work);
 
 struct Kernel {
   std::string name, entry, kind, engine, grid, apart;
-  std::string source; ///< origin of the schedule
-  /// Measured rows that are used, and that are not.
+  std::string source; ///< source of the schedule: tuned, modelled or default
+  /// The measured rows that determine the schedule, and those that do not
+  /// apply.
   std::string measuredBy, measuredBeside;
   std::vector<std::string> stages, reads, writes;
   std::vector<int64_t> tile, cluster;
   int64_t columns = 0, pipelineStages = 0, blockTokens = 0;
   int64_t threads = 0, ctasPerSm = 0, sharedBytes = 0;
-  /// Warp layout, "4x2", or "4+8" for producers and consumers.
+  /// Warp layout: "4x2" for a grid of warps, "4+8" for producer and consumer
+  /// warps.
   std::string warps;
   bool swap = false, persistent = false, early = false, counts = false;
   int64_t awaits = 0, splitTiles = 0;
@@ -77,18 +83,19 @@ struct KernelPrediction {
   double microseconds = 0, bytes = 0, flops = 0;
 };
 
-/// Experts with the same probability, and the mean number of rows of one of
-/// them.
+/// A group of experts with equal probability. Row counts are means per expert.
 struct ExpertGroup {
   double experts = 0, rows = 0;
-  double tileRows = 0; ///< rows in tiles of the first matmul for these rows
+  /// Rows, including padding, in the expert's tiles in the first matmul.
+  double tileRows = 0;
 };
 
 struct Prediction {
   int64_t tokens = 0;
   double microseconds = 0;
   double touchedExperts = 0, mostRows = 0, padding = 0;
-  std::vector<ExpertGroup> experts; ///< most frequent first; may be empty
+  /// Most frequent experts first; may be empty.
+  std::vector<ExpertGroup> experts;
   std::vector<KernelPrediction> kernels;
 };
 
@@ -98,13 +105,14 @@ struct Variant {
   std::optional<int64_t> workspaceBytes;
   std::vector<Kernel> kernels;
   std::vector<Buffer> buffers;
-  std::vector<Prediction> predictions; ///< sorted by tokens, ascending
+  std::vector<Prediction> predictions; ///< ascending by tokens
 };
 
 struct Hardware {
   std::string gpu;
-  double bandwidth = 0;                ///< in GB/s
-  std::map<std::string, double> rates; ///< TFLOP/s by operand type
+  double bandwidth = 0; ///< in GB/s
+  /// TFLOP/s by operand type, such as "16_bit".
+  std::map<std::string, double> rates;
   int64_t sms = 0;
 };
 
@@ -113,18 +121,18 @@ struct Target {
   std::string evidence, histogram;
   std::optional<Hardware> hardware;
   std::vector<Refusal> refused;
-  /// In order of preference; may be empty.
+  /// Candidates in order of preference; may be empty.
   std::vector<Realization> realizations;
   std::vector<Choice> choices;
   std::vector<Weight> weights;
   std::vector<Variant> variants;
   std::string scheme;
   int64_t weightBytes = 0;
-  /// Pairs of tokens and bytes.
+  /// Workspace sizes as pairs of token count and bytes.
   std::vector<std::pair<int64_t, int64_t>> workspaces;
 };
 
-/// A second report whose times the page compares with those of the first.
+/// Another report whose times the page shows next to this report's times.
 struct Compared {
   std::string name; ///< name that the caller specified
   BoxedJson layer;
@@ -135,8 +143,8 @@ struct Report {
   std::string name, scheme, message;
   bool served = false;
   int64_t maxTokens = 0;
-  std::vector<int64_t> ranks; ///< ranks that the package serves
-  BoxedJson layer;            ///< a JSON object; empty if the layer is refused
+  std::vector<int64_t> ranks; ///< ranks that the package is for
+  BoxedJson layer;            ///< JSON object; empty if the layer was rejected
   std::vector<Target> targets;
   std::vector<Compared> compared;
 };
@@ -145,11 +153,13 @@ struct Report {
 /// value.
 Result<Report> readReport(std::string_view text);
 
-/// Returns a kernel's name without the name of its variant, such as "gate_up".
-/// A kernel that several variants share has the name of one of them.
+/// Returns a kernel's name without the prefix that is the name of a variant,
+/// such as "gate_up". A kernel that several variants share has one of their
+/// names as its prefix.
 std::string shortName(std::string_view kernel, const Target &target);
 
-/// Returns the TFLOP/s that limit the layer's matmuls; 0 if unknown.
+/// Returns the TFLOP/s of the tensor cores for the layer's matmul operands, or
+/// 0 if unknown.
 double matmulRate(const nlohmann::json &layer, const Target &target);
 
 } // namespace moec::compiler::html

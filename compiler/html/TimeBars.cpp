@@ -20,13 +20,14 @@
 using namespace moec::compiler;
 using namespace moec::compiler::html;
 
-/// Returns the number of letters that fit into a width. Values of another file
-/// are not validated, so `width` may be NaN.
+/// Returns the number of letters that fit into `width` pixels. Values from a
+/// report file are not validated, so `width` may be NaN.
 static size_t lettersIn(double width) {
   return width > 0 && width < kFigureWidth ? size_t(width / kLetterWidth) : 0;
 }
 
-/// Returns true if a launch may start before its predecessor ends.
+/// Returns true if the launch of kernel `name` may start before its predecessor
+/// ends.
 static bool startsEarly(const Variant &variant, const std::string &name) {
   for (const Kernel &kernel : variant.kernels)
     if (kernel.name == name)
@@ -118,7 +119,7 @@ static std::string drawTimeline(const Target &target,
         svg.rect(x - kEarly, y + 4, kEarly, kRow - 13, "region early", 2);
       svg.rect(x, y, width, kRow - 5, "region", 3);
       svg.close();
-      // The text is on the side of the bar that has more space.
+      // Draw the name on the side of the bar that has more space.
       if (x + width / 2 < left + inside / 2)
         svg.text(
             x + width + 6, y + 15,
@@ -165,7 +166,8 @@ static std::string drawStrip(const Report &report, const Target &target,
                        std::log2(std::max(tokens, 1.0)) /
                        std::log2(double(most) + 1);
   };
-  // Variants that only some GPUs run share token counts with other variants.
+  // Variants that only run on some GPUs have the same token counts as other
+  // variants, so they are drawn on additional lines.
   std::vector<int64_t> ends;
   std::vector<size_t> lines;
   for (const Variant &variant : target.variants) {
@@ -183,7 +185,8 @@ static std::string drawStrip(const Report &report, const Target &target,
                       countedText(int64_t(target.variants.size()), "variant",
                                   "variants"),
                       countText(most)));
-  constexpr double kLastLabel = 110; // "65,536 tokens" on the right
+  // Width of a label such as "65,536 tokens" at the right end, in pixels.
+  constexpr double kLastLabel = 110;
   double lastLabel = -100;
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];

@@ -18,8 +18,8 @@
 using namespace moec::compiler;
 using namespace moec::compiler::html;
 
-/// Returns one series per kernel, grouped by the part of the name that variants
-/// share, in the order in which they first appear.
+/// Returns one series per kernel, in order of first appearance. Kernels of
+/// different variants belong to the same series if their short names are equal.
 static std::vector<ChartSeries> kernelSeries(const Target &target,
                                              const Times &times) {
   std::vector<ChartSeries> all;
@@ -77,7 +77,7 @@ std::string html::timeChart(const Target &target, const Times &times) {
   }
   chart.series = {memory, matmul, floor};
   for (ChartSeries &series : kernelSeries(target, times)) {
-    // A single point has no line.
+    // A series with a single point has no line, so it needs a mark.
     if (series.points.size() == 1)
       series.mark = ChartSeries::Mark::Dot;
     chart.series.push_back(std::move(series));

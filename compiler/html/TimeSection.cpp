@@ -21,7 +21,7 @@ using namespace moec::compiler::html;
 
 namespace {
 
-/// Returns the kernel that takes longest, and what bounds it.
+/// Returns the kernel with the longest predicted time and what limits it.
 std::string longest(const Target &target, const Prediction &prediction) {
   const auto found = std::max_element(
       prediction.kernels.begin(), prediction.kernels.end(),
@@ -88,8 +88,8 @@ std::string paragraph(std::string_view text) {
   return fmt::format("<p>{}</p>\n", escaped(text));
 }
 
-/// Returns the origin of the measurements, or the reason why they are not
-/// shown.
+/// Returns text that states on which GPU the measurements ran, or why they are
+/// not shown.
 std::string benchText(const Target &target, const Bench &bench) {
   if (!isOfThisGpu(bench, target))
     return fmt::format(
@@ -111,7 +111,7 @@ std::string benchText(const Target &target, const Bench &bench) {
 std::string hardwareText(const Hardware &hardware) {
   std::string text = fmt::format("{}: {} GB/s, {} SMs", hardware.gpu,
                                  numberText(hardware.bandwidth), hardware.sms);
-  // An operand is a key such as "16_bit".
+  // `operand` is a key such as "16_bit".
   for (const auto &[operand, rate] : hardware.rates) {
     std::string words = operand;
     std::ranges::replace(words, '_', '-');
@@ -154,7 +154,8 @@ std::string html::headline(const Report &report, const Target &target) {
   const Times times = timesOf(*report.layer, target, nullptr);
   if (times.predicted.empty())
     return "";
-  // Few tokens, a typical decoding batch, and the most tokens.
+  // Show few tokens (8), a typical decoding batch (512), and the largest token
+  // count.
   std::string text;
   for (const int64_t tokens : {int64_t(8), int64_t(512), int64_t(0)}) {
     const LayerPrediction *row = &times.predicted.back();

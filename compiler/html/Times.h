@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The times of a target with their lower bounds, and texts for numbers, for all
+// The times of a target with their lower bounds, and number formats, for all
 // figures that show times.
 //
 //===----------------------------------------------------------------------===//
@@ -23,14 +23,14 @@
 
 namespace moec::compiler::html {
 
-/// A prediction with the bytes and FLOPs of the whole layer.
+/// A prediction, with the total bytes and FLOPs of the layer.
 struct LayerPrediction {
   const Variant *variant = nullptr;
   const Prediction *prediction = nullptr;
   double bytes = 0, flops = 0;
 };
 
-/// A measured cell that the page compares with predictions.
+/// A measurement that the page compares with predictions.
 struct Measured {
   const BenchPackage *package = nullptr;
   const Measurement *cell = nullptr;
@@ -38,7 +38,7 @@ struct Measured {
 };
 
 struct Times {
-  double bandwidth = 0, rate = 0; ///< GB/s, TFLOP/s; 0: unknown
+  double bandwidth = 0, rate = 0; ///< in GB/s and TFLOP/s; 0: unknown
   std::vector<LayerPrediction> predicted;
   std::vector<Measured> measured;
 
@@ -50,48 +50,52 @@ struct Times {
   }
 };
 
-/// Returns true if the bench ran on the GPU that the target's schedules assume.
+/// Returns true if the measurements ran on the GPU that the target's schedules
+/// assume.
 bool isOfThisGpu(const Bench &bench, const Target &target);
 
-/// Returns the predictions of a target by tokens, and the cells of `bench` that
-/// ran on its GPU. `bench` may be null. `layer` provides the operand types of
-/// the matmuls.
+/// Returns the predictions of a target, ascending by tokens, and the
+/// measurements in `bench` that ran on the target's GPU. `bench` may be null.
+/// `layer` provides the operand types of the matmuls.
 Times timesOf(const nlohmann::json &layer, const Target &target,
               const Bench *bench);
 
-/// Returns the larger of the lower bounds of memory and of matmuls [us]; 0 if
-/// unknown.
+/// Returns the lower bound of the time in microseconds, which is the larger of
+/// the bounds for memory and matmuls. Returns 0 if it is unknown.
 double floorOf(const Times &times, const LayerPrediction &row);
 
-/// Returns a ratio such as "1.12", or "" without a lower bound.
+/// Returns the ratio of a time to its lower bound, such as "1.12". Returns ""
+/// if `floor` is 0.
 std::string ratioText(double microseconds, double floor);
-/// Returns a token count for an axis.
+/// Returns a token count for an axis tick.
 std::string tokensText(double tokens);
 
 Work workOfKernel(const Variant &variant, const std::string &name);
 
-/// Returns the tooltip of a measurement's point.
+/// Returns the tooltip for a measured point.
 std::string measuredTip(const Measured &one);
 
-/// Returns the chart of times over tokens with the lower bounds of memory and
-/// of matmuls.
+/// Returns a chart of times over token counts, with the lower bounds for memory
+/// and matmuls.
 std::string timeChart(const Target &target, const Times &times);
 
-/// Returns the roofline chart: matmuls and measured layers over their FLOPs per
-/// byte; "" if the GPU's rates are unknown.
+/// Returns a roofline chart, which shows matmuls and measured layers over their
+/// FLOPs per byte. Returns "" if the GPU's rates are unknown.
 std::string intensityChart(const Times &times);
 
-/// Returns one bar per prediction with the shares of its kernels.
+/// Returns a figure with one bar per prediction, which shows the share of each
+/// kernel in the time.
 std::string shareBars(const Target &target, const Times &times);
 
-/// Returns the timeline of the launches for the largest prediction of each
-/// variant. If a launch starts before its predecessor ends, its bar starts a
-/// fixed fraction earlier and is hatched there, because the length of the
-/// overlap is not predicted.
+/// Returns a timeline of the launches for each variant's largest prediction. If
+/// a launch may start before its predecessor ends, its bar starts a fixed
+/// distance earlier, and this part is dashed. Its length has no meaning,
+/// because the overlap is not predicted.
 std::string timeline(const Target &target, const Times &times);
 
-/// Returns a figure with the rows per expert below the rows of their tiles, and
-/// both as tables; "" if the predictions lack them.
+/// Returns a figure that shows the rows per expert and the rows of the expert's
+/// tiles, and tables of the same values. Returns only a table by tokens if the
+/// predictions have no experts.
 std::string expertRows(const Times &times);
 
 } // namespace moec::compiler::html

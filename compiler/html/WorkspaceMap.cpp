@@ -20,14 +20,14 @@ using namespace moec::compiler::html;
 static constexpr double kLeft = 78, kTop = 26, kHeight = 230, kBottom = 14;
 static constexpr double kLeastColumn = 140, kLeastRect = 2;
 
-/// Returns the main work of the kernel that first writes a value.
+/// Returns the main work of the kernel that first writes the value.
 static Work writerOf(const Variant &variant, const Buffer &buffer) {
   return buffer.first < static_cast<int64_t>(variant.kernels.size())
              ? variant.kernels[static_cast<size_t>(buffer.first)].work
              : Work::Other;
 }
 
-/// Returns the end offset of the workspace.
+/// Returns the end offset of the workspace in bytes.
 static int64_t endOf(const Variant &variant) {
   int64_t end = variant.workspaceBytes.value_or(0);
   for (const Buffer &buffer : variant.buffers)
@@ -79,7 +79,7 @@ std::string html::workspaceMap(const Target &target, const Variant &variant) {
     svg.line(kLeft - 4, yOf(bytes), width - 8, yOf(bytes), "grid");
     svg.text(kLeft - 8, yOf(bytes) + 4, sizeText(bytes), "label faint", "end");
   }
-  // Draw large regions first, so that thin ones stay visible.
+  // Draw large regions first, so that small ones stay visible.
   std::vector<const Buffer *> order;
   for (const Buffer &buffer : variant.buffers)
     order.push_back(&buffer);

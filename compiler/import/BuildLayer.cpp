@@ -92,8 +92,9 @@ LayerBuilder::descriptor(const DescriptorDescription &description) {
       StringRef(description.scaleRule), description.secondPerRow);
 }
 
-/// Returns the descriptor with bf16 replaced by another 16-bit type, if one is
-/// given, and with another group size along K.
+/// Returns the descriptor with bf16 replaced by `half`, and with `groupSize` as
+/// the group size along K. A null `half` and a `groupSize` of 0 keep the old
+/// values.
 moe::DescriptorAttr LayerBuilder::changed(moe::DescriptorAttr descriptor,
                                           Type half, int64_t groupSize) {
   const auto type = [&](Type old) {
@@ -118,7 +119,8 @@ moe::QuantAttr LayerBuilder::quant(const QuantDescription &description,
     const bool ofCodes = row && row->policy == catalog::kCodeGroups;
     if (!named || (row->policy != catalog::kWeightOnly && !ofCodes))
       return named;
-    // 16-bit operands may be of either type.
+    // The catalog's schemes have bf16 operands. A layer with f16 inputs
+    // replaces bf16 by f16.
     const Type half =
         inputType == "f16" && !ofCodes ? elementType(inputType) : Type();
     return moe::QuantAttr::getSpelled(
@@ -205,7 +207,8 @@ DictionaryAttr LayerBuilder::origin(const LayerOrigin &origin) {
        builder.getNamedAttr("assumed", said(origin.assumed))});
 }
 
-/// Sets the attribute of a field, unless the field is absent, 0 or false.
+/// Sets the layer's attribute for a field, unless the field is absent, 0 or
+/// false.
 void LayerBuilder::setField(OperationState &state, const LayerField &row,
                             LayerDescription &layer) {
   Attribute value;

@@ -5,7 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// As of Transformers 5.24; test/import/DefaultsTest.cpp compares each row.
+// The defaults of Hugging Face Transformers 5.24. A row lists the model types,
+// layers, hidden size, experts, top-k and expert intermediate size.
+// test/import/DefaultsTest.cpp checks each row.
 //
 //===----------------------------------------------------------------------===//
 

@@ -29,13 +29,13 @@ using nlohmann::json;
 
 namespace {
 
-/// The weights that a CompressionFormat stores.
+/// A CompressionFormat and the weights that it can store.
 struct StoredFormat {
   std::string_view name;
   /// Element types of weights, in the words of elementOf().
   std::string_view elements;
-  std::string_view strategy; ///< required strategy of weights; "" for any
-  int64_t groupSize = 0;     ///< required group size of weights; 0 for any
+  std::string_view strategy; ///< required weight strategy; "": any
+  int64_t groupSize = 0;     ///< required weight group size; 0: any
 };
 
 constexpr StoredFormat kFormats[] = {
@@ -52,7 +52,7 @@ constexpr StoredFormat kFormats[] = {
 struct Args {
   std::string word; ///< element type, "float8", "int4", ...
   std::string strategy;
-  int64_t rows = 0, columns = 0; ///< block that shares a scale, -1 for all
+  int64_t rows = 0, columns = 0; ///< block of one scale; -1: all
   bool isDynamic = false, isSymmetric = true;
   bool powers = false; ///< scales are powers of two
 };
@@ -83,7 +83,7 @@ std::optional<std::pair<int64_t, int64_t>> parseBlock(std::string_view text) {
                                                : std::nullopt;
 }
 
-/// Reads the strategy and the block of the operand that shares a scale. If the
+/// Reads the strategy, and how many rows and columns share a scale. If the
 /// strategy is absent, it is inferred from the group size as in
 /// QuantizationArgs.
 void readStrategy(JsonReader &part, bool isWeight, Args &args) {
@@ -129,8 +129,8 @@ void readStrategy(JsonReader &part, bool isWeight, Args &args) {
 /// determines it.
 void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
   const bool isNested = args.strategy == "tensor_group";
-  // With MX formats, operands whose groups differ from the format's have scales
-  // of their own type.
+  // In an MX format, an operand has MX scales only if its group size is that of
+  // the format. Other operands have scales of an ordinary type.
   const bool isMx = format.name.starts_with("mx") && args.strategy == "group" &&
                     args.columns == format.groupSize &&
                     args.word.starts_with("float");
@@ -204,9 +204,9 @@ std::optional<Args> readArgs(JsonReader &group, std::string_view key,
   return args;
 }
 
-/// Returns true if g_idx assigns the columns of K to groups. With "weight" (or
-/// "static"), weights were quantized in the order of activations, but groups
-/// are consecutive.
+/// Returns true if the checkpoint has a g_idx tensor that maps each column of K
+/// to its scale group. With the order "weight" or "static", consecutive columns
+/// still form a group, so there is no g_idx.
 bool readOrder(JsonReader &group) {
   std::optional<JsonReader> part = group.object("weights");
   if (!part || !part->has("actorder"))
@@ -218,11 +218,11 @@ bool readOrder(JsonReader &group) {
   return order == "group" || order == "dynamic";
 }
 
-/// The parts of experts that the targets of a group name.
+/// The expert weights that the targets of a config group name.
 struct Targets {
   ExpertParts parts;
   bool byClass = false;   ///< the targets include the class Linear
-  bool isUnclear = false; ///< a class, or a pattern that is not supported
+  bool isUnclear = false; ///< a target is a class or unsupported pattern
 };
 
 Targets readTargets(JsonReader &group, const LayerModules &layer) {
@@ -246,7 +246,8 @@ Targets readTargets(JsonReader &group, const LayerModules &layer) {
       continue;
     }
     const ModuleMeaning meaning = meaningOfModules(target, layer);
-    // The class of a model's experts, which has various names.
+    // True if the target is the class of a model's experts. Models use various
+    // names for this class.
     const bool isClass = target.find('.') == std::string::npos &&
                          (target.find("Expert") != std::string::npos ||
                           target.find("MoE") != std::string::npos ||
@@ -257,8 +258,8 @@ Targets readTargets(JsonReader &group, const LayerModules &layer) {
   return result;
 }
 
-/// Returns the group that contains the experts. As in vLLM, module names have
-/// precedence over classes.
+/// Returns the name of the config group that contains the experts. As in vLLM,
+/// targets that are module names have precedence over classes.
 std::optional<std::string> groupOfExperts(JsonReader &quant, JsonReader &groups,
                                           const LayerModules &layer) {
   std::vector<std::string> byName, byClass;
@@ -290,7 +291,8 @@ std::optional<std::string> groupOfExperts(JsonReader &quant, JsonReader &groups,
   return std::nullopt;
 }
 
-/// Returns the stored format of the group, or else of the whole config.
+/// Returns the storage format that the config group specifies, or else the
+/// format of the whole config.
 const StoredFormat *readFormat(JsonReader &quant, JsonReader &group) {
   JsonReader &reader = group.has("format") ? group : quant;
   const std::string name = reader.textOr("format", "");
@@ -319,8 +321,8 @@ DescriptorDescription operandOf(const Args &args) {
   return operand;
 }
 
-/// Returns the descriptor of weights. Formats that do not pack store each 4-bit
-/// integer in a byte.
+/// Returns the descriptor of weights. Formats other than pack-quantized store
+/// each 4-bit integer in a byte.
 DescriptorDescription storedWeights(const Args &args,
                                     const StoredFormat &format) {
   DescriptorDescription operand = operandOf(args);
@@ -329,8 +331,9 @@ DescriptorDescription storedWeights(const Args &args,
   return operand;
 }
 
-/// Returns the scheme for integers packed into 32-bit words: scales have the
-/// model's element type, and groups any size.
+/// Returns the catalog scheme for integers packed into 32-bit words, or "" if
+/// no scheme matches. These schemes accept any group size, and their scales
+/// have the model's element type.
 std::string packedScheme(const Args &weights,
                          const std::optional<Args> &activations) {
   if (!activations)
@@ -346,7 +349,7 @@ std::string packedScheme(const Args &weights,
                                          : "";
 }
 
-/// Reports keys of QuantizationConfig that change the meaning of weights and
+/// Rejects keys of QuantizationConfig that change the meaning of weights and
 /// that no layer supports.
 void refuseTransforms(JsonReader &quant) {
   expectNothing(quant, "dequantize", "false");
@@ -374,7 +377,7 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
                                            const QuantizationContext &context,
                                            ExpertQuantization &result) {
   refuseTransforms(quant);
-  (void)quant.find("format"); // readFormat() reads it if the group has none
+  (void)quant.find("format"); // read by readFormat() if the group has no format
   std::optional<JsonReader> groups = quant.object("config_groups");
   if (!groups)
     return quant.expected("config_groups", "an object with groups");
@@ -408,7 +411,8 @@ void moec::compiler::readCompressedTensors(JsonReader &quant,
                         weights->strategy, weights->columns);
   }
   const bool isPacked = format->name == "pack-quantized";
-  // A single group over all of K has no order.
+  // A channel has one scale for all of K, so the order of columns has no
+  // effect.
   result.groupIndex = readOrder(*group) && weights->strategy == "group";
   if (!isPacked) {
     result.quant = describeQuantization(activations ? operandOf(*activations)

@@ -20,8 +20,8 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-/// Returns the default sizes of the class that the model type names. With --as
-/// the class is unknown, so there are none.
+/// Returns the default sizes of the configuration class that the model type
+/// names. Returns empty sizes with --as, because the class is then unknown.
 ClassSizes ConfigReader::readClassSizes() {
   if (options.as || family.source.starts_with("none"))
     return {};
@@ -42,8 +42,9 @@ ClassSizes ConfigReader::readClassSizes() {
   return common ? *common : ClassSizes();
 }
 
-/// Returns the value for this layer, if the value is a list with one element
-/// per layer.
+/// Returns the key's value for the chosen layer. If the value is a list with
+/// one element per layer, this is the element at the layer's index. A list that
+/// is too short is an error and returns null. Sets `path` to the value's path.
 const json *ConfigReader::ofThisLayer(JsonReader &reader, std::string_view name,
                                       std::string &path) {
   const json &value = *reader.value().find(std::string(name));
@@ -137,7 +138,8 @@ std::optional<T> ConfigReader::withoutValue(const Key<T> &key,
   return T();
 }
 
-/// Reads a key. `parse` returns nullopt for a value that is not `what`.
+/// Reads a key. `parse` converts a value, or returns nullopt if the value is
+/// not accepted. `what` describes the accepted values in errors.
 template <typename T, typename Parse>
 T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
   if (key.names.empty())
@@ -162,13 +164,13 @@ int64_t ConfigReader::get(const Key<int64_t> &key, int64_t min, int64_t max) {
   const std::string what = fmt::format("an integer from {} to {}", min, max);
   const int64_t value = getAs(
       key, what, [&](const json &said) { return integerIn(said, min, max); });
-  // The default may be too large for other values of the config.
+  // The class's default may exceed `max`, which can depend on other keys.
   if (value > max)
     expected(find(key.names), what);
   return std::clamp(value, min, max);
 }
 
-/// Returns true if the name of a size of any family occurs in the key.
+/// Returns true if `key` contains the name of a size key of any family.
 static bool isNameOfSize(std::string_view key) {
   const auto speaks = [&](const Key<int64_t> &size) {
     return std::any_of(size.names.begin(), size.names.end(), [&](auto name) {
@@ -182,7 +184,7 @@ static bool isNameOfSize(std::string_view key) {
 }
 
 /// Reads a size. The class's default is not used if the config has a key with a
-/// similar name, which may be a misspelling.
+/// similar name, because that key may be misspelled.
 int64_t ConfigReader::getSize(Key<int64_t> key, int64_t ofClass, int64_t max) {
   JsonReader &reader = part ? *part : outer;
   if (!key.absent && ofClass > 0 && !find(key.names).value) {
@@ -217,8 +219,8 @@ Number ConfigReader::getPositive(const Key<Number> &key) {
   return number;
 }
 
-/// Reads a name. A scoring function may also be a Boolean, and an activation an
-/// object.
+/// Reads a name. A scoring function may also be a Boolean (true is sigmoid),
+/// and an activation may be an object with a "name".
 std::string ConfigReader::get(const Key<std::string_view> &key,
                               std::span<const std::string_view> names) {
   using Word = std::optional<std::string_view>;

@@ -23,7 +23,8 @@
 
 namespace moec::compiler {
 
-/// Returns a value as text for the layer's origin.
+/// Returns a config value as JSON text for the layer's origin. Long values are
+/// shortened.
 std::string shownInOrigin(const nlohmann::json &value);
 
 /// Reads one layer of a config whose family is known. Errors are added to the
@@ -41,9 +42,9 @@ public:
   void read(LayerDescription &layer);
 
 private:
-  /// The name of a key and the object that contains it.
+  /// A key, the object that contains it, and its value.
   struct Place {
-    /// The object with the key, or that should have it.
+    /// The object that contains the key, or in which the key is expected.
     JsonReader *reader = nullptr;
     std::string_view name;
     /// The value for this layer; null if the key is absent.
@@ -60,8 +61,9 @@ private:
     return !part || (!part->has(key) && outer.has(key)) ? outer : *part;
   }
 
-  /// Returns the default of a key without a value, or nullopt if the key has a
-  /// value.
+  /// Returns the default of a key that is absent or null. Returns nullopt if
+  /// the key has a value. If there is no default, adds an error and returns
+  /// T().
   template <typename T>
   std::optional<T> withoutValue(const Key<T> &key, const Place &place,
                                 std::string_view what);

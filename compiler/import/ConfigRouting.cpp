@@ -50,7 +50,8 @@ void ConfigReader::readRouting(LayerDescription &layer) {
   readHash(layer);
 }
 
-/// Reads sinks: the last experts of the layer, which every token selects.
+/// Reads the number of sinks: shared experts that the router scores and that
+/// every token selects. They become the last experts of the layer.
 void ConfigReader::readSinks(LayerDescription &layer) {
   const Key<int64_t> &key = family.routing.sinks;
   if (key.names.empty())
@@ -84,7 +85,7 @@ void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
   if (method == "group_limited_greedy" && groups == 0)
     return expected(find(row.groups.names),
                     "groups, which group_limited_greedy takes experts from");
-  // A single group means no groups.
+  // A single group that contains all experts has no effect.
   if (groups <= 1)
     return;
   if (topGroups < 1 || topGroups > groups)
@@ -94,8 +95,8 @@ void ConfigReader::readGroups(RoutingDescription &routing, int64_t experts) {
   routing.topGroups = topGroups;
 }
 
-/// Reads whether the layer takes its expert ids from a table by token id
-/// instead of from scores.
+/// Determines whether the layer reads its expert ids from a table indexed by
+/// token id instead of computing them from scores.
 void ConfigReader::readHash(LayerDescription &layer) {
   const Key<int64_t> &key = family.routing.hashLayers;
   const bool isListed = !chosen.type.empty();
@@ -125,8 +126,8 @@ void ConfigReader::readHash(LayerDescription &layer) {
   layer.routing.bias = false;
 }
 
-/// Reports layers with constant experts. MoNE replaces experts by constant
-/// vectors, and its config lists them by layer.
+/// Rejects layers with constant experts. MoNE replaces experts by constant
+/// vectors, and its config lists these experts by layer.
 void ConfigReader::refuseConstantExperts() {
   constexpr std::string_view kKey = "approximate_experts";
   JsonReader &reader = of(kKey);

@@ -12,7 +12,8 @@ using namespace moec::compiler;
 namespace {
 
 /// Returns DeepSeek-V2's routing. If norm_topk_prob is true, DeepSeek's own
-/// code and vLLM normalize, but Transformers does not.
+/// code and vLLM normalize, but Transformers does not; true is therefore
+/// rejected.
 constexpr FamilyRouting softmaxGroups(int64_t groups) {
   return {.scoring = only("scoring_func", "softmax"),
           .renormalize = only("norm_topk_prob", false),
@@ -29,7 +30,7 @@ constexpr FixedKey kOneGroupOfSums =
            "scores, which no routing method of moec does");
 
 constexpr ModelFamily kDeepseekFamilies[] = {
-    // Kimi-K2, Kimi-K2.5 and Moonlight are like DeepSeek-V3.
+    // Kimi-K2, Kimi-K2.5 and Moonlight use DeepSeek-V3's keys.
     {.architectures = "DeepseekV3ForCausalLM DeepseekV32ForCausalLM "
                       "KimiK25ForConditionalGeneration "
                       "Kimi_K25ForConditionalGeneration",
@@ -164,7 +165,8 @@ constexpr ModelFamily kDeepseekFamilies[] = {
      .sparse = {{"first_k_dense_replace", {}, true},
                 {"moe_layer_freq", {}, true}},
      .latent = orNone("routed_expert_hidden_size", 0),
-     // The norm is before the experts, where the caller projects.
+     // The caller applies the norm before the experts, together with the
+     // projection to their input width.
      .irrelevant = "use_grouped_topk topk_method latent_moe_use_norm"},
     {.architectures = "Glm4MoeForCausalLM Glm4vMoeForConditionalGeneration",
      .modelTypes = "glm4_moe glm4v_moe glm4v_moe_text",
@@ -285,7 +287,8 @@ constexpr ModelFamily kDeepseekFamilies[] = {
                  .scaleOnOutput = true,
                  .f32Logits = always(true)},
      .sparse = {{"first_k_dense_replace", 3}}},
-    // Softmax without a bias: moec has no routing method with groups for it.
+    // moec has no routing method that selects groups by softmax scores without
+    // a bias.
     {.architectures = "Mistral4ForCausalLM",
      .modelTypes = "mistral4",
      .source = "Mistral4Config",

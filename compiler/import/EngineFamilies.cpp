@@ -18,7 +18,7 @@ using namespace moec::compiler;
 
 namespace {
 
-/// A required count; null means 0.
+/// Returns the key of a required count; null means 0.
 constexpr Key<int64_t> countOrNull(WordList names) {
   return {names, std::nullopt, int64_t(0)};
 }
@@ -36,8 +36,8 @@ constexpr ModelFamily kEngineFamilies[] = {
      .shared = {.count = always<int64_t>(1),
                 .width = required("shared_expert_intermediate_size"),
                 .gate = true}},
-    // Ling 3; a text-only model may have the model type of Transformers' Ling
-    // 2.5.
+    // Ling 3. A text-only config may have the model type that Transformers uses
+    // for Ling 2.5.
     {.architectures = "BailingMoeV3ForCausalLM "
                       "BailingMoeV3VLForConditionalGeneration",
      .modelTypes = "bailing_moe_v3 bailing_moe_v3_vl",
@@ -62,8 +62,8 @@ constexpr ModelFamily kEngineFamilies[] = {
                 .biasKey = "use_bias"},
      .sparse = {{"first_k_dense_replace", {}, true}},
      .irrelevant = "router_dtype gated_attention_proj_granularity_type"},
-    // Layers share banks of experts (meta_mlp), which the loader resolves. The
-    // caller applies the scale of the sum.
+    // Layers share banks of experts (meta_mlp), which the weight loader
+    // resolves. The caller multiplies the layer's output by layer_scale.
     {.architectures = "InternS2MobiusForConditionalGeneration",
      .modelTypes = "interns2_mobius interns2_mobius_text",
      .source = "none: required",

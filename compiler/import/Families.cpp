@@ -141,7 +141,7 @@ constexpr ModelFamily kFamilies[] = {
      .experts = required("num_local_experts num_experts"),
      .intermediate = required("intermediate_size"),
      .routing = {.method = "renormalize", .f32Logits = always(true)},
-     // All gate rows precede all up rows.
+     // In w13 all gate rows precede all up rows.
      .activation = {.whatever = "swigluoai_uninterleave",
                     .alpha = orElse("swiglu_alpha", 1.702),
                     .beta = always(Number(1.0)),
@@ -161,7 +161,7 @@ constexpr ModelFamily kFamilies[] = {
      .source = "vLLM's MiniMaxText01DecoderLayer",
      .experts = required("num_local_experts"),
      .intermediate = required("intermediate_size"),
-     // vLLM's gate has f32 weights.
+     // vLLM's router has f32 weights.
      .routing = {.f32Logits = always(true)},
      .fixed = {kNoWeightedSharedExpert},
      .irrelevant = "shared_moe_mode"},
@@ -170,8 +170,8 @@ constexpr ModelFamily kFamilies[] = {
      .source = "MiniMaxM2Config",
      .experts = required("num_local_experts num_experts"),
      .intermediate = required("intermediate_size"),
-     // The gate computes in the element type of its weights, which is f32 in
-     // vLLM.
+     // The router's matmul runs in the element type of its weights, which is
+     // f32 in vLLM.
      .routing = {.scoring = only("scoring_func", "sigmoid"),
                  .bias = only("use_routing_bias", true),
                  .f32Logits = always(true)},
@@ -191,7 +191,7 @@ constexpr ModelFamily kFamilies[] = {
                  .bias = only("use_routing_bias", true),
                  .scale = orElse("routed_scaling_factor", 2.0),
                  .f32Logits = always(true)},
-     // In the checkpoint all gate rows precede all up rows.
+     // In w13 all gate rows precede all up rows.
      .activation = {.whatever = "swigluoai_uninterleave",
                     .alpha = orElse("swiglu_alpha", 1.702),
                     .beta = only("swiglu_beta", Number(1.0)),
@@ -355,8 +355,8 @@ constexpr ModelFamily kFamilies[] = {
      .shared = {.count = always<int64_t>(1),
                 .width = orElse("share_expert_dim share_expert_dims", 1280)},
      .sparse = {{"moe_layers_enum", 3}},
-     // Older configs also have a step and an offset; the enumeration has
-     // precedence.
+     // Older configs also specify a step and an offset of the MoE layers;
+     // moe_layers_enum has precedence.
      .irrelevant = "moe_every_n_layer moe_layer_offset moe_dynamic_exp_p "
                    "use_moe"},
     {.architectures = "Step5ForCausalLM Step5ForConditionalGeneration",
@@ -480,8 +480,8 @@ constexpr ModelFamily kFamilies[] = {
      .activation = {.whatever = "situ",
                     .beta = orElse("mlp_gate_softcap", 4.0),
                     .linearBeta = orElse("mlp_up_softcap", 25.0)}},
-    // Defaults of keys that the class lacks are those of the published
-    // checkpoints.
+    // For keys that InklingTextConfig lacks, the defaults are the values of the
+    // published checkpoints.
     {.architectures = "InklingForCausalLM InklingForConditionalGeneration",
      .modelTypes = "inkling_mm_model inkling_text",
      .source = "InklingTextConfig",
@@ -519,7 +519,8 @@ constexpr ModelFamily kFamilies[] = {
      .fixed = {mustBeFalse("norm_topk_prob",
                            "no routing method divides sigmoids of logits "
                            "that a bias has chosen by their sum")}},
-    // The caller projects to the experts' width and back.
+    // The caller projects the hidden state to the experts' input width and
+    // back.
     {.architectures = "MuseSparkForConditionalGeneration",
      .modelTypes = "muse_spark muse_spark_text",
      .source = "MuseSparkTextConfig",
@@ -535,7 +536,7 @@ constexpr ModelFamily kFamilies[] = {
      .latent = orElse("moe_hidden_size", 4096),
      .postExpertNorm = orElse("post_norm_eps", 1e-8),
      .irrelevant = "qk_scale_factor"},
-    // Routed experts use SiLU, shared experts hidden_act.
+    // Routed experts use SiLU; shared experts use hidden_act.
     {.architectures = "AriaForConditionalGeneration AriaTextForCausalLM",
      .modelTypes = "aria aria_text",
      .source = "AriaTextConfig",

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A family of models is a row with the config.json keys of its sizes, routing,
-// activation and shared experts, the value of each absent key, and the
-// properties that no key specifies because all models of the family share them.
-// HuggingFace.cpp reads any config according to its row.
+// A family of models is a row of a table. The row has the config.json keys for
+// sizes, routing, activation and shared experts, and the value of each absent
+// key. It also has the properties that no key specifies, because all models of
+// the family share them. HuggingFace.cpp reads any config according to its row.
 //
 // Defaults are those of the configuration classes that a row names as its
 // source, as of Transformers 5.24; test/import/DefaultsTest.cpp compares them.
@@ -90,7 +90,8 @@ constexpr DefaultedKey<V> orNone(WordList names, V value) {
 }
 
 /// Returns a key that the configuration class does not have, or that the model
-/// does not read; the model always uses `value`.
+/// does not read. The model always uses `value`, so any other value is an
+/// error.
 template <typename V> constexpr OnlyKey<V> only(WordList names, V value) {
   return {names, value};
 }
@@ -102,8 +103,9 @@ template <typename T> constexpr Key<T> always(T value) {
 }
 
 struct FamilyRouting {
-  /// A row of RoutingMethods.h that flags cannot determine. Usually "":
-  /// moe-infer-routing infers the method from the members below.
+  /// The name of a routing method in RoutingMethods.h that the members below
+  /// cannot express. It is usually "": moe-infer-routing then infers the method
+  /// from these members.
   std::string_view method = {};
   /// The scoring function. A Boolean value means sigmoid (true) or softmax
   /// (false).
@@ -111,11 +113,12 @@ struct FamilyRouting {
   Key<bool> renormalize = always(true);
   /// The p of the p-norm that divides the weights (DBRX); 1 renormalizes.
   Key<Number> norm = always(Number());
-  /// Number of expert groups, and of the best groups that are kept.
+  /// Number of expert groups, and number of best groups, from which experts are
+  /// selected.
   Key<int64_t> groups = always<int64_t>(0), topGroups = always<int64_t>(0);
   /// DeepSeek's name for group selection and bias; "" for families without it.
   Key<std::string_view> topkMethod = always<std::string_view>("");
-  /// A correction bias in the selection.
+  /// The model adds a correction bias to the scores when it selects experts.
   Key<bool> bias = always(false);
   Key<Number> scale = always(Number());
   bool scaleOnOutput = false; ///< the scale multiplies the sum, not the weights
@@ -143,7 +146,8 @@ struct FamilyRouting {
 
 struct FamilyActivation {
   Key<std::string_view> function = orElse("hidden_act", "silu");
-  /// The value for all models of the family; the key is then ignored.
+  /// The activation function of all models of the family. If it is set, the key
+  /// of `function` is ignored.
   std::string_view whatever = {};
   bool gated = true;
   Key<Number> alpha = always(Number()), beta = always(Number());
@@ -165,9 +169,10 @@ struct FamilyShared {
   /// widthOfAll.
   Key<int64_t> width = always(kAsRouted);
   bool widthOfAll = false;
-  /// The output is multiplied by a gate.
+  /// The shared experts' output is multiplied by a gate.
   bool gate = false;
-  /// The limit of the routed experts does not apply to shared experts.
+  /// The activation limit of the routed experts does not apply to shared
+  /// experts.
   bool unlimited = false;
   /// If this key is true, shared experts have biases, which moec does not
   /// support.
@@ -212,7 +217,8 @@ struct ModelFamily {
   /// Model types of other families that a config with these architectures may
   /// have.
   WordList otherTypes = {};
-  /// Sizes that a config lacks are those of ClassSizes, if it has the class.
+  /// A size that the config lacks is read from ClassSizes, if ClassSizes has a
+  /// row for the config's class.
   Key<int64_t> layers = required("num_hidden_layers");
   Key<int64_t> hidden = required("hidden_size");
   Key<int64_t> experts = required("num_experts");
@@ -233,7 +239,7 @@ struct ModelFamily {
   /// from quantization_config (DeepSeek-V4).
   std::string_view expertTypeKey = {};
   bool hasBias = false;
-  /// Gate and up rows alternate.
+  /// Gate and up rows alternate in w13.
   bool interleaved = false;
   FixedKey fixed[5] = {};
   /// Keys that look as if they could change the layer (isSuspicious() in
@@ -245,8 +251,8 @@ struct ModelFamily {
 // Values that rows of several families share
 //===----------------------------------------------------------------------===//
 
-/// Returns DeepSeek-V3's routing with its keys; the parameters are the defaults
-/// of a class.
+/// Returns DeepSeek-V3's routing with its keys. The parameters are the class's
+/// defaults for these keys.
 constexpr FamilyRouting noaux(double scale, int64_t groups, int64_t topGroups,
                               bool renormalize = true) {
   return {.scoring = only("scoring_func", "sigmoid"),
@@ -315,8 +321,8 @@ std::span<const ModelFamily> engineFamilies();
 /// Returns all families.
 std::span<const ModelFamily> modelFamilies();
 
-/// Returns true for keys that look suspicious but never change the layer: keys
-/// of attention, of training and of other parts.
+/// Returns true for keys that look suspicious but never change the layer, such
+/// as keys about attention or training.
 bool isIrrelevantKey(std::string_view key);
 
 } // namespace moec::compiler

@@ -68,7 +68,8 @@ bool speaksOfExperts(const json &object, bool isOuter = true) {
   return false;
 }
 
-/// Returns the model's part of a name: "Qwen3Moe" for "Qwen3MoeForCausalLM".
+/// Returns the part of an architecture's name before "For": "Qwen3Moe" for
+/// "Qwen3MoeForCausalLM".
 std::string_view stemOf(std::string_view name) {
   return name.substr(0, name.rfind("For"));
 }
@@ -86,8 +87,8 @@ void refuseUnknownModel(JsonReader &config, std::string_view key,
   const std::vector<std::string_view> known = namesOf(column);
   const auto &word = name.get_ref<const std::string &>();
   std::string_view near = nearestOf(word, known);
-  // All names that end in "ForCausalLM" are similar, so their first parts are
-  // compared too.
+  // Names that end in "ForCausalLM" are all similar, so the parts before "For"
+  // are compared too.
   if (stemOf(near) != stemOf(word) &&
       nearestOf(stemOf(word), std::array{stemOf(near)}).empty())
     near = {};
@@ -201,8 +202,8 @@ FoundFamily compiler::findFamily(JsonReader &config,
   return found;
 }
 
-/// Returns true if the name of a key suggests that it may change the layer.
-/// "top_k" also covers "top_?k"; "topk" is matched separately.
+/// Returns true if the name of a key suggests that the key may change the
+/// layer.
 static bool isSuspicious(std::string_view key) {
   // Remove "factor", because its "act" does not mean activation.
   std::string other = lowerCase(key);

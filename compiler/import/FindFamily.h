@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds the family by the config's architecture, or by its model type if it has
-// no architecture. Architecture and model type must not contradict each other.
+// Finds the family by the config's architecture, or by its model type if the
+// config names no architecture. The two must not contradict each other.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ struct FoundFamily {
   const ModelFamily *row = nullptr;
   /// The architecture or model type in the config or in --as.
   std::string model;
-  /// A name for the layer if its file has none.
+  /// The layer's name if the file's name provides none.
   std::string shortName;
 };
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Distinguishes the formats of inputs by their content and reads those that are
-// JSON. Independent of MLIR: this is the complete path of untrusted bytes, and
-// the mutation tests exercise it.
+// Detects an input's format from its content and reads the formats that are
+// JSON. Untrusted input bytes are parsed only here, without MLIR, and the
+// mutation tests exercise this code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@
 namespace moec::compiler {
 
 /// Returns true if the text begins like JSON: with an object, an array or a
-/// string. No .mlir file does.
+/// string. No .mlir file begins like that.
 bool looksLikeJson(std::string_view text);
 
 /// Reads a layer JSON or a Hugging Face config.json; the keys distinguish them.

@@ -53,7 +53,7 @@ void ConfigReader::readType(LayerDescription &layer) {
   }
 }
 
-/// Returns the properties of the layer that occur in module names.
+/// Returns the properties of the layer that determine its module names.
 LayerModules ConfigReader::modules() {
   const Place place = find(family.experts.names);
   const auto experts = place.value
@@ -88,8 +88,9 @@ void ConfigReader::findQuantization() {
                       quantKey, kOlder);
 }
 
-/// Reads the stored layout if --scheme names the scheme: the scheme defines the
-/// integers, and the config defines their packing.
+/// Reads how the checkpoint packs its integers if --scheme names the scheme. In
+/// this case --scheme defines the integers, and the quantization config only
+/// their packing: stored layout, group size and g_idx.
 void ConfigReader::readStoredWords(LayerDescription &layer) {
   const std::string_view scheme = *options.scheme;
   const bool isOfWords = scheme.starts_with("int4_") ||
@@ -154,8 +155,8 @@ void ConfigReader::readScheme(LayerDescription &layer) {
 }
 
 void ConfigReader::readActivation(ActivationDescription &activation) {
-  // In Transformers' ACT2FN, "gelu" is exact; the others use the same tanh
-  // approximation.
+  // In Transformers' ACT2FN, "gelu" is exact; the other names that begin with
+  // "gelu" use the same tanh approximation.
   struct Name {
     std::string_view theirs, gated, notGated; ///< "": not available
   };
@@ -287,8 +288,8 @@ void ConfigReader::refuseOtherValues(const FixedKey &fixed) {
     expected(place, fmt::format("{} ({})", fixed.accepted, fixed.otherwise));
 }
 
-/// Reports --ignore-field for keys that moec reads, because they have an effect
-/// on the layer.
+/// Reports an error for each --ignore-field key that moec reads, because such a
+/// key affects the layer.
 void ConfigReader::refuseReadFields() {
   for (const std::string &field : options.ignoreFields) {
     const auto said =
@@ -311,7 +312,7 @@ void ConfigReader::refuseReadFields() {
   }
 }
 
-/// Returns the key of the experts' width, whose name may depend on another key.
+/// Returns the key of the experts' width. Its name may depend on another key.
 Key<int64_t> ConfigReader::intermediateKey() {
   const std::string_view key = family.denseIntermediateKey;
   if (key.empty())
@@ -326,9 +327,9 @@ void ConfigReader::read(LayerDescription &layer) {
   origin.model = model;
   findQuantization();
   readType(layer);
-  // Module lists need the layer names, so the layers are read first. The origin
-  // lists the scheme's entries before those of the layers, so they are rotated
-  // afterwards.
+  // Module lists in the quantization config name layers by index, so the layers
+  // are read first. The origin lists the scheme's entries before those of the
+  // layers, so the two groups are swapped afterwards.
   const auto read = origin.read.size(), assumed = origin.assumed.size();
   readLayers();
   const auto readBy = origin.read.size(), assumedBy = origin.assumed.size();
@@ -346,8 +347,8 @@ void ConfigReader::read(LayerDescription &layer) {
                         chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
   layer.experts = getSize(family.experts, sizes.experts, kMaxDescribedExperts);
-  // With an invalid number of experts, later checks must not compare against
-  // it.
+  // An invalid number of experts is replaced by the largest one, so that later
+  // checks do not report errors that follow from it.
   if (outer.errors().count != before)
     layer.experts = kMaxDescribedExperts;
   layer.topK = getSize(family.topK, sizes.topK, layer.experts);

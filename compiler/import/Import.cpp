@@ -29,8 +29,8 @@ using namespace moec::compiler;
 
 namespace {
 
-/// Reports options that describe a layer, because a .mlir input already
-/// describes it completely.
+/// Rejects options that describe a layer, because a .mlir input already
+/// describes its layer completely.
 Result<void> refuseLayerOptions(std::string_view name,
                                 const ImportOptions &options) {
   std::string_view given;
@@ -47,7 +47,7 @@ Result<void> refuseLayerOptions(std::string_view name,
       given);
 }
 
-/// Returns a description of a text that is neither JSON nor IR.
+/// Describes a text that is neither JSON nor IR, for an error message.
 std::string_view kindOf(std::string_view text) {
   if (text.starts_with("\xFF\xFE") || text.starts_with("\xFE\xFF"))
     return "a text in UTF-16; save it as UTF-8";
@@ -70,7 +70,7 @@ Result<OwningOpRef<ModuleOp>> parseModule(std::string_view text,
     return refused("{}: expected a config.json, a layer JSON or a .mlir file, "
                    "got an empty text",
                    name);
-  // MLIR's message for a text of another format would not help.
+  // MLIR's own error would not help for a text that is not IR.
   if (!looksLikeIr(text))
     return refused("{}: expected JSON (a config.json or a layer JSON) or a "
                    ".mlir file with a moe.layer, got {}{}",
@@ -120,8 +120,8 @@ moec::compiler::importInput(std::string_view text, std::string_view name,
   return buildLayer(layer, name, context);
 }
 
-/// Returns the path of the file with the input: for a model's folder, its
-/// config.json.
+/// Returns the path of the file to read: `given` itself, or config.json if
+/// `given` is a model's folder.
 static Result<std::string> fileOf(const std::string &given) {
   if (!llvm::sys::fs::is_directory(given))
     return given;

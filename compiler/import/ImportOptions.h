@@ -7,7 +7,7 @@
 //
 // The options of `moec compile` that describe the layer itself, in contrast to
 // the options of its compilation (compiler::CompileOptions). They override what
-// the input specifies. Independent of MLIR.
+// the input specifies. This header does not depend on MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,16 +21,16 @@
 
 namespace moec::compiler {
 
-/// The options. For an absent option, the input decides.
+/// The options. If an option is absent, the input determines its value.
 struct ImportOptions {
   std::optional<std::string> scheme, dtype, logitsDtype, weightsDtype;
   std::optional<std::string> accumulate, placement, allToAll, part, as;
   std::optional<int64_t> tp, pcp, dp, sp, rank, layer;
   bool ep = false, allRanks = false, noSharedExperts = false;
   std::vector<std::string> ignoreFields;
-  /// noSharedExperts is an error if the config has no shared experts. Library
-  /// callers may pass noSharedExperts for every layer of a model, so they leave
-  /// this false.
+  /// If true, noSharedExperts is an error for a config without shared experts.
+  /// Library callers may pass noSharedExperts for every layer of a model, so
+  /// they leave this false.
   bool needsSharedExperts = false;
 };
 

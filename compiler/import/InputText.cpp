@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Scans the tokens of MLIR's grammar without interpreting them. In malformed
-// text it may count too much, but never too little.
+// Scans the tokens of MLIR's grammar without interpreting them, and counts
+// lines and nesting. For malformed text the counts may be too high, but never
+// too low.
 //
 //===----------------------------------------------------------------------===//
 
@@ -123,10 +124,11 @@ private:
   std::optional<Error> word(char first);
   std::optional<Error> label();
   void skipString();
-  /// Skips and returns a word. If `dashes`, it may contain '-', like a word
-  /// after '#'.
+  /// Skips and returns a word. If `dashes` is true, the word may contain '-',
+  /// like a name after '#'.
   std::string_view skipWord(bool dashes);
-  /// Returns true if operands follow a string, as in a generic operation.
+  /// Returns true if '(' follows the string that was just skipped, as in an
+  /// operation's generic form.
   bool isCalled() const;
 
   const std::string_view text, name;
@@ -268,7 +270,7 @@ bool compiler::looksLikeIr(std::string_view text) {
       break;
     text.remove_prefix(std::min(text.find('\n'), text.size()));
   }
-  if (text.starts_with("ML\xefR")) // bytecode, which checkIrText() refuses
+  if (text.starts_with("ML\xefR")) // bytecode, which checkIrText() rejects
     return true;
   for (const std::string_view word :
        {"builtin.module", "moe.", "\"builtin.", "\"moe.", "{-#"})
@@ -276,7 +278,8 @@ bool compiler::looksLikeIr(std::string_view text) {
       return true;
   if (text.starts_with("module"))
     return text.size() == 6 || text.find_first_of(" \t\r\n@{") == 6;
-  // A Markdown heading or the first line of a script has no '='.
+  // IR that begins with a sigil continues with a name and '='. A Markdown
+  // heading or the first line of a script has no '='.
   const std::string_view sigils = "#!%";
   if (text.empty() || sigils.find(text.front()) == std::string_view::npos)
     return false;

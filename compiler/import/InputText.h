@@ -32,17 +32,19 @@ inline constexpr int64_t kMostIrDepth = 64;
 /// endless is an error.
 Result<std::string> readInput(const std::string &path);
 
-/// Checks that a text could have been printed by --emit: it is within the
-/// limits and in moec's own form. Aliases may refer to aliases and thereby nest
-/// without brackets. For invalid operations in MLIR's generic form and invalid
-/// regions with several blocks, MLIR's parser uses freed memory.
+/// Checks that a text is within the limits and in the form that --emit prints.
+/// Aliases are errors, because they may refer to other aliases and thereby nest
+/// without brackets. Operations in MLIR's generic form and regions with several
+/// blocks are errors, because MLIR's parser uses freed memory if they are
+/// invalid.
 Result<void> checkIrText(std::string_view text, std::string_view name);
 
 /// Returns true if the first word after comments is one that IR can begin with:
 /// module, an operation of moec, a name or an attribute.
 bool looksLikeIr(std::string_view text);
 
-/// Checks only the limits.
+/// Checks that a text is within the limits. Unlike checkIrText(), accepts every
+/// form of IR.
 Result<void> checkIrBounds(std::string_view text, std::string_view name);
 
 } // namespace moec::compiler

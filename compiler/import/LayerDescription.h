@@ -88,7 +88,7 @@ struct ParallelDescription {
   std::string placement = "linear"; ///< expert placement: linear or round_robin
   bool eplb = false;                ///< expert replicas are rebalanced (EPLB)
   std::string allToAll;             ///< transport between ranks; "" for none
-  bool allRanks = false;            ///< the package serves all ranks
+  bool allRanks = false;            ///< the package contains all ranks
 
   /// Returns the number of ranks that share the layer.
   int64_t ranks() const { return dp * pcp * tp; }
@@ -128,7 +128,7 @@ struct LayerDescription {
   int64_t experts = 0;
   int64_t topK = 0;
   int64_t hidden = 0;
-  int64_t intermediate = 0; ///< size of the whole layer
+  int64_t intermediate = 0; ///< size before tensor parallelism
   std::string inputType;
   std::string outputType; ///< "": as inputType
   std::string logitsType; ///< "": as inputType
@@ -139,7 +139,7 @@ struct LayerDescription {
   bool hasBias = false;
   std::string gateUpOrder = "gate_first";
   std::string storedLayout = "rows";
-  bool groupIndex = false; ///< an index specifies the groups of columns of K
+  bool groupIndex = false; ///< g_idx maps each column of K to a scale group
   /// Element type of floating-point weights to quantize; "": already quantized.
   std::string weightsType;
   std::string accumulate = "f32";            ///< f32 or fast
@@ -147,10 +147,10 @@ struct LayerDescription {
   bool applyRouterWeightOnInput = false;
   bool routedScaleOnOutput = false;
   bool perExpertScale = false;
-  /// Ids come from a table by token id; 0: no table.
+  /// Number of token ids in the table that provides expert ids; 0: no table.
   int64_t hashVocabulary = 0;
   int64_t zeroExperts = 0; ///< identity experts; ids follow the real experts
-  /// Ids follow the others; the output is a vector.
+  /// Experts whose output is a constant vector; their ids are the last ones.
   int64_t constantExperts = 0;
   int64_t numSharedExperts = 0;
   /// Intermediate size of each shared expert; 0: as the routed experts.

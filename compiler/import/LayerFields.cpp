@@ -41,8 +41,8 @@ static constexpr LayerField number(std::string_view name,
   return {.name = name, .slot = s};
 }
 
-/// Returns a string field. Without `names`, it is a floating-point element
-/// type.
+/// Returns a string field. `names` returns its allowed values. If `names` is
+/// null, the value is a floating-point element type.
 static constexpr LayerField text(std::string_view name,
                                  LayerField::Slot<std::string> slot,
                                  std::vector<std::string_view> (*names)(),
@@ -68,7 +68,7 @@ static constexpr LayerField inner(LayerField field) {
   return field;
 }
 
-// In the order in which errors are reported.
+// The fields, in the order in which their errors are reported.
 static constexpr LayerField kFields[] = {
     integer("num_experts", at<&L::experts>, kMaxDescribedExperts, true),
     alias("experts_per_token",
@@ -176,7 +176,8 @@ std::string compiler::inWords(std::string_view message, const Words &words) {
     for (end = begin; isOfWord(end);)
       ++end;
     const std::string_view word = message.substr(begin, end - begin);
-    // A word without '_' may be an English word, unless it is quoted.
+    // A word without '_' may be an English word, so it is replaced only if
+    // quoted.
     const bool isName = word.find('_') != std::string_view::npos ||
                         (begin > 0 && message[begin - 1] == '\'' &&
                          message.substr(end).starts_with('\''));

@@ -22,14 +22,15 @@
 
 namespace moec::compiler {
 
-/// As `max`: the upper bound is the number of experts of the layer.
+/// A value of LayerField::max: the upper bound is the layer's number of
+/// experts.
 inline constexpr int64_t kOfExperts = -1;
 
 struct LayerField {
   template <typename T> using Slot = T &(*)(LayerDescription &);
 
   std::string_view name; ///< The name in moe.layer and in a layer JSON.
-  /// The member of a LayerDescription.
+  /// Returns a reference to the member of a LayerDescription.
   std::variant<Slot<int64_t>, Slot<bool>, Slot<std::optional<double>>,
                Slot<std::string>>
       slot;

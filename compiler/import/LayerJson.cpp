@@ -22,7 +22,8 @@ namespace {
 /// The version that "moec_layer" must have.
 constexpr int kLayerJsonVersion = 1;
 
-/// A field of vLLM's objects that this format lacks, and the reason.
+/// A field of vLLM's objects that a layer JSON does not have, and the reason or
+/// an alternative for the error message.
 struct ForeignField {
   std::string_view name;
   std::string_view reason;
@@ -78,8 +79,9 @@ constexpr JsonReader::Synonym kSynonyms[] = {
     {"norm_topk_prob", "renormalize"},
 };
 
-/// Returns the upper bound for counts of experts. An invalid number of experts
-/// is 0, so that nothing is compared against it.
+/// Returns the upper bound for fields that count experts. If num_experts is
+/// invalid, it is 0 here, and the largest accepted count avoids follow-up
+/// errors.
 int64_t mostExperts(const LayerDescription &layer) {
   return layer.experts ? layer.experts : kMaxDescribedExperts;
 }
@@ -248,11 +250,12 @@ void readActivation(JsonReader &reader, ActivationDescription &activation) {
                     "a number above 0, or no field for no limit");
 }
 
-/// Reports a sigmoid with one expert per token if it is ambiguous: the sigmoid
-/// may be the weight, may be divided by itself, or may multiply the input.
-/// Versions of vLLM's get_routing_method_type return Llama4 for top_k == 1
-/// regardless of renormalize, or SigmoidRenorm or Sigmoid depending on
-/// renormalize.
+/// Reports a layer with sigmoid scores and one expert per token that does not
+/// specify `renormalize`, because its weight is ambiguous. The weight may be
+/// the sigmoid, the sigmoid divided by itself (1), or the sigmoid may multiply
+/// the input. vLLM's get_routing_method_type does not resolve this: depending
+/// on the version, it returns Llama4 for top_k == 1 regardless of renormalize,
+/// or it returns SigmoidRenorm or Sigmoid depending on renormalize.
 void refuseUnclearSigmoid(JsonReader &layer, const RoutingDescription &routing,
                           int64_t topK) {
   if (routing.method == "auto" && routing.scoring == "sigmoid" && topK == 1 &&
@@ -315,10 +318,11 @@ void readRouting(JsonReader &reader, LayerDescription &layer) {
   refuseUnclearSigmoid(reader, routing, layer.topK);
 }
 
-/// Converts flattened values. vLLM's object (FusedMoEParallelConfig) holds
-/// flattened values: without use_ep, its tp_size counts all ranks and tp_rank
-/// is the flattened rank. That object always has all of its fields, including
-/// ep_size, which is otherwise not needed.
+/// Converts the flattened values of vLLM's FusedMoEParallelConfig. Without
+/// use_ep, that object's tp_size counts all dp * pcp * tp ranks, and its
+/// tp_rank is the flattened rank. An object is recognized as vLLM's if it has
+/// all of that class's fields, including ep_size, which is otherwise not
+/// needed.
 void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t outer = parallel.dp * parallel.pcp;
   if (outer == 1 || parallel.tp % outer != 0 || !reader.has("ep_size"))
@@ -345,9 +349,10 @@ void readFlattenedShards(JsonReader &reader, ParallelDescription &parallel) {
   parallel.tpRank %= inner;
 }
 
-/// Reads the ranks of expert parallelism. With use_ep, vLLM's flattened ep_size
-/// counts all ranks and tp_size is 1. Both representations are accepted, but
-/// they must not contradict each other.
+/// Reads ep_size and ep_rank. With use_ep, vLLM's object has a tp_size of 1 and
+/// an ep_size that counts all ranks, from which tp is computed here. An object
+/// whose tp_size is not flattened is accepted too. ep_rank must agree with the
+/// other ranks.
 void readExpertRanks(JsonReader &reader, ParallelDescription &parallel) {
   const int64_t size = reader.integerOr("ep_size", 0, 1, kMaxDescribedRanks);
   const int64_t rank =

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// NVIDIA's ModelOpt: one algorithm for all modules, or with MIXED_PRECISION a
-// list of modules with one algorithm each.
+// Reads configs of NVIDIA's ModelOpt. They specify one algorithm for all
+// modules or, with MIXED_PRECISION, a list of modules with one algorithm each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ using nlohmann::json;
 namespace {
 
 struct Algorithm {
-  std::string_view name, scheme; ///< no scheme: weight-only, with fp8 blocks
+  std::string_view name, scheme; ///< scheme "": weight-only, with fp8 blocks
   int64_t groupSize = 0;
   bool blocks = false; ///< scales are per 128 x 128 block
 };
@@ -46,8 +46,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"W4A8_MXFP4_MXFP8", "mxfp4_mxfp8", 32},
 };
 
-/// Algorithms that moec refuses, with the reason and an alternative for some
-/// checkpoints.
+/// Algorithms that moec rejects, with the reason and with an alternative that
+/// some checkpoints allow ("" if there is none).
 struct OtherAlgorithm {
   std::string_view ending, why, accepted;
 };
@@ -80,7 +80,8 @@ std::string upperCase(std::string text) {
 void readAlgorithm(JsonReader &quant, bool mayBeMixed,
                    ExpertQuantization &result) {
   std::string word = upperCase(quant.textOr("quant_algo", ""));
-  // ModelOpt writes true even if it has folded all vectors into layer norms.
+  // ModelOpt writes pre_quant_scale true even if it has folded all of these
+  // vectors into layer norms. Only the value false is therefore reliable.
   const json *vector = quant.find("pre_quant_scale");
   if (word == "NVFP4_AWQ" && vector && *vector == false)
     word = "NVFP4";
@@ -127,7 +128,8 @@ void readAlgorithm(JsonReader &quant, bool mayBeMixed,
         DescriptorDescription(), scaledOperand("f8E4M3FN", 128, 128, "f32"));
 }
 
-/// Reads the one entry that applies to all routed experts of the layer.
+/// Reads the algorithm that quantized_layers specifies for the layer's routed
+/// experts. All routed experts must have the same algorithm.
 void readMixed(JsonReader &quant, const QuantizationContext &context,
                ExpertQuantization &result) {
   std::optional<JsonReader> layers = quant.object("quantized_layers");
@@ -187,7 +189,7 @@ void moec::compiler::readModelOpt(JsonReader &outer,
   if (isMixed) {
     readMixed(quant, context, result);
   } else {
-    // The groups only repeat the algorithm if there is one group.
+    // A single group only repeats quant_algo.
     if (groups && groups->value().size() > 1)
       refuseScheme(quant, "config_groups", "expected one group, got {}",
                    groups->value().size());

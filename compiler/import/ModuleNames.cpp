@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Names are parsed word by word. Patterns are matched with all names that the
-// experts of the layer can have; common prefixes of these names are read only
-// once.
+// Exact names are parsed word by word. Patterns are matched with all names that
+// the layer's experts can have. Names with a common prefix share the work for
+// that prefix.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,8 @@ using Words = std::span<const std::string_view>;
 constexpr std::string_view kLayerWords[] = {"layers", "blocks", "h"};
 constexpr std::string_view kBlocks[] = {
     "mlp", "block_sparse_moe", "mixer", "feed_forward", "ffn", "moe"};
-/// Blocks whose parts may belong to all experts.
+/// Blocks in which a weight's name without "experts" (such as "moe.w1") means
+/// that weight of all experts.
 constexpr std::string_view kExpertBlocks[] = {"block_sparse_moe", "moe"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_experts", "shared_expert",
@@ -101,8 +102,9 @@ std::vector<std::string_view> wordsOf(std::string_view name) {
 // Names
 //===----------------------------------------------------------------------===//
 
-/// Consumes the words up to and including the layer's index. Returns false if
-/// the name is of another layer.
+/// Consumes the words up to and including the layer's index, and sets
+/// `isOfLayer` if the name has an index. Returns false if the index is that of
+/// another layer.
 bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     const std::optional<int64_t> number = numberOf(words[i + 1]);
@@ -112,7 +114,7 @@ bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
     isOfLayer = true;
     return *number == layer.layer;
   }
-  // The words that precede all layers.
+  // Words that may precede the list of layers.
   constexpr std::string_view kModels[] = {"model",       "language_model",
                                           "text_model",  "backbone",
                                           "transformer", "decoder"};
@@ -123,7 +125,7 @@ bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
   return true;
 }
 
-/// Reads the words after "experts".
+/// Reads the words that follow "experts".
 void readExperts(Words words, ModuleMeaning &meaning) {
   std::optional<int64_t> expert;
   if (!words.empty() && words.front() == "mlp")
@@ -170,7 +172,8 @@ void readModuleName(std::string_view name, const LayerModules &layer,
     return;
   if (isOne(words.front(), kExperts))
     return readExperts(words.subspan(1), meaning);
-  // Either a part of all experts, or on its own a part of any module.
+  // A weight's name means that weight of all experts if it follows an expert
+  // block, or if neither a layer nor a block precedes it.
   const std::optional<unsigned> parts = partsOf(words.front());
   const bool mayBePart =
       isOne(block, kExpertBlocks) || (block.empty() && !isOfLayer);
@@ -195,7 +198,7 @@ constexpr std::string_view kPrefixes[] = {"model.layers.",
                                           "transformer.blocks.",
                                           "layers."};
 
-/// Matches a pattern with the names of a layer's experts.
+/// Matches a pattern with the names of one layer's experts.
 class PatternNames {
 public:
   PatternNames(ModulePattern &pattern, const LayerModules &layer)
@@ -207,7 +210,8 @@ public:
                 layer.experts, meaning);
   }
 
-  /// Returns true if names of other layers, or of draft layers, match.
+  /// Returns true if the pattern matches expert names of other layers or of
+  /// draft layers.
   bool meansOthers() {
     seen.clear();
     constexpr std::string_view kDrafts[] = {
@@ -243,8 +247,9 @@ private:
     return !meaning.routed.none() || meaning.shared;
   }
 
-  /// Returns true if the state was not visited at this level. Names that lead
-  /// to one state have the same continuations, so each state is followed once.
+  /// Returns true if the state was not visited at this level of the name. All
+  /// prefixes that lead to a state have the same continuations, so each state
+  /// is expanded once.
   bool isNew(int level, State state) {
     return state != ModulePattern::kDead && seen.emplace(level, state).second;
   }
@@ -309,7 +314,7 @@ private:
   }
 
   std::set<std::pair<int, State>> seen;
-  std::map<State, unsigned> partsAt; ///< parts whose names match from a state
+  std::map<State, unsigned> partsAt; ///< expert parts that match next, by state
   ModulePattern &pattern;
   const LayerModules &layer;
 };
@@ -322,8 +327,10 @@ void readPattern(std::optional<ModulePattern> pattern, std::string_view entry,
   }
   PatternNames names(*pattern, layer);
   names.read(meaning);
-  // The pattern must mean experts of other layers or models; otherwise it may
-  // mean this layer's experts under unknown names.
+  // The pattern contains "experts" but selects none of this layer's. It is
+  // understood only if it selects experts of other layers or of draft layers.
+  // Otherwise it may mean this layer's experts by names that moec does not
+  // support.
   if (meaning.routed.none() && !meaning.shared && has(entry, "experts"))
     meaning.understood = names.meansOthers();
   if (!pattern->isExact())

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // A quantization config names modules that are not quantized, or that are
-// quantized in another way. An entry is an exact name, a run of its
-// dot-separated words, a wildcard or a Python regular expression. This file
-// compares an entry with the names that one layer's experts have in the models
-// that moec supports.
+// quantized in another way. An entry is an exact name, some consecutive
+// dot-separated words of a name, a wildcard or a Python regular expression.
+// This file compares an entry with the names that one layer's experts have in
+// the models that moec supports.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ struct LayerModules {
   bool gated = true;
 };
 
-/// Parts of the routed experts of a layer.
+/// For each routed expert of a layer, a set of its weights: gate, up and down.
 class ExpertParts {
 public:
   /// The parts of an expert, as bits.
@@ -39,8 +39,8 @@ public:
   explicit ExpertParts(const LayerModules &layer)
       : ofExpert(size_t(layer.experts), 0), gated(layer.gated) {}
 
-  /// Adds parts of an expert. Without a gate, the first weight may have the
-  /// name of gate or of up.
+  /// Adds parts of an expert. If experts have no gate, a checkpoint may name
+  /// the first weight either gate or up, so either name selects it.
   void add(int64_t expert, unsigned parts) {
     if (!gated && (parts & (Gate | Up)))
       parts |= Gate | Up;
@@ -78,9 +78,10 @@ struct ModuleMeaning {
   bool understood = true;
 };
 
-/// Returns the modules that a name, a run of its words ("mlp") or a wildcard
-/// ("*.experts.*") selects. With the prefix "re:", or if `isRegex`, the entry
-/// is a regular expression that must match a prefix of the name.
+/// Returns the modules that an entry selects: a name, some consecutive words of
+/// a name ("mlp"), or a wildcard ("*.experts.*"). With the prefix "re:", or if
+/// `isRegex` is true, the entry is a regular expression that must match a
+/// prefix of the name.
 ModuleMeaning meaningOfModules(std::string_view entry,
                                const LayerModules &layer, bool isRegex = false);
 

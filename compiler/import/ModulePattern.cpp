@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Thompson's construction from right to left: each part is built with the node
-// that follows it.
+// Compiles a pattern to an NFA by Thompson's construction, from right to left:
+// each part is built when the node that follows it is already known. DFA states
+// are sets of NFA nodes and are created when they are first reached.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +37,8 @@ public:
   std::optional<ModulePattern> readWildcard();
 
 private:
-  /// A part of the expression, from which nodes can be built several times.
+  /// A parsed part of the expression. A repeated part is built as nodes several
+  /// times.
   struct Part {
     enum Kind { Set, Sequence, Choice, Repeat, Begin, End } kind = Sequence;
     Characters set;
@@ -184,9 +186,9 @@ void PatternReader::readRepeats(Part &atom) {
   } else {
     return;
   }
-  // Reject a second quantifier. Lazy quantifiers match the same names;
-  // possessive ones do not, because they take characters from the parts after
-  // them.
+  // Reject a second quantifier. A lazy quantifier (a following '?') matches the
+  // same names and is accepted. A possessive quantifier (a following '+') may
+  // match fewer names, because it never backtracks.
   if (peek() == '+' || peek() == '*' || peek() == '{') {
     failed = true;
     return;
@@ -380,8 +382,9 @@ std::optional<ModulePattern> ModulePattern::wildcard(std::string_view text) {
   return PatternReader(text).readWildcard();
 }
 
-/// Returns the state with all nodes that read a character next. Nodes at the
-/// end of the name only lead to acceptance.
+/// Returns the DFA state for the NFA nodes that are reachable from `from`
+/// without reading a character. The state keeps the nodes that read a character
+/// next. Paths through an end-of-name test only determine if the state accepts.
 ModulePattern::State ModulePattern::stateOf(const std::vector<int32_t> &from,
                                             bool atBegin) {
   std::vector<int32_t> reached, work = from, ends;
@@ -422,7 +425,8 @@ ModulePattern::State ModulePattern::stateOf(const std::vector<int32_t> &from,
   };
   visit(/*atEnd=*/false);
   if (!isAccepted && !ends.empty()) {
-    // Continue at the nodes that match the end of the name.
+    // Follow the nodes after end-of-name tests: they determine if the name may
+    // end here.
     std::fill(seen.begin(), seen.end(), false);
     work = ends;
     visit(/*atEnd=*/true);

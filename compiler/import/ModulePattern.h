@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Wildcards and the regular expressions of quantization configs, as an
-// automaton that reads names character by character. The time is linear in the
-// length of the names for every pattern. States are created when a name first
-// reaches them.
+// Matches module names with the wildcards and regular expressions of
+// quantization configs. A pattern is an automaton that reads a name character
+// by character, so the time is linear in the name's length for every pattern.
+// States are created when a name first reaches them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,8 +35,8 @@ public:
   /// prefix of the name. Returns nullopt if the expression is invalid, too
   /// large, or uses lookahead or lookbehind.
   static std::optional<ModulePattern> regex(std::string_view text);
-  /// Compiles a wildcard that matches a run of whole words of the name. '*'
-  /// matches any characters, and '?' one character.
+  /// Compiles a wildcard that matches consecutive whole words of the name. '*'
+  /// matches any characters, and '?' matches one character.
   static std::optional<ModulePattern> wildcard(std::string_view text);
 
   State begin() { return start; }
@@ -48,7 +48,8 @@ public:
       state = next(state, '.');
     return state != kDead && states[size_t(state)].accepts;
   }
-  /// Returns false once names have needed more states than are kept.
+  /// Returns false if names have needed more states than the limit. Some
+  /// matches may then have been missed.
   bool isExact() const { return !overflow; }
   bool matches(std::string_view name) { return accepts(next(begin(), name)); }
 

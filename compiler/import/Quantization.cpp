@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Spellings and defaults are those of Transformers' classes (GPTQConfig,
-// AwqConfig, FineGrainedFP8Config, Mxfp4Config) and of ModelOpt. If vLLM
-// interprets an absent key differently, the key is required.
+// Spellings and defaults follow Transformers' classes (GPTQConfig, AwqConfig,
+// FineGrainedFP8Config, Mxfp4Config) and ModelOpt. If vLLM interprets an absent
+// key differently, the key is required.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@ using nlohmann::json;
 namespace {
 
 //===----------------------------------------------------------------------===//
-// Modules that are not quantized, or in another way
+// Modules that are not quantized, or are quantized in another way
 //===----------------------------------------------------------------------===//
 
 /// Returns the entries of a list of modules, or null if it is absent or after
@@ -95,8 +95,9 @@ std::optional<json> readDynamic(JsonReader &quant,
     json own = quant.value();
     if (changes.is_object())
       own.update(changes);
-    // The first rule that matches a name applies, but the order is lost in
-    // JSON.
+    // GPTQModel applies the first rule that matches a name, but a JSON object
+    // does not preserve the order of its rules. Two different rules for the
+    // experts are therefore an error.
     const bool isFirst = !merged && !result.plain && !isKept;
     if (!isMinus && own == quant.value() && isFirst) {
       isKept = true;
@@ -149,8 +150,8 @@ void readQuantizedModules(JsonReader &quant, std::string_view key,
 // Keys that no reader has read
 //===----------------------------------------------------------------------===//
 
-/// Keys about the creation of the checkpoint, about tensors other than the
-/// experts', and about its execution by other software.
+/// Keys that do not affect the experts' weights. They describe how the
+/// checkpoint was created, other tensors, or execution by other software.
 constexpr WordList kIrrelevantQuantKeys =
     "quant_method lm_head meta version quantizer backend producer "
     "softmax_quant_spec quantization_status global_compression_ratio "
@@ -169,7 +170,7 @@ constexpr WordList kModuleLists =
     "modules_to_not_convert ignored_layers ignore exclude_modules exclude "
     "dynamic modules_in_block_to_quantize inside_layer_modules";
 
-/// Parts of key names that may change the meaning of weights.
+/// Substrings of key names that suggest an effect on the meaning of weights.
 constexpr WordList kSuspicious =
     "bit group sym zero scal type format pack rotat transf hadamar dynamic "
     "over adapt lora spars outl expert moe block layer weigh act quant codebo "
@@ -252,7 +253,7 @@ namespace {
 // Formats
 //===----------------------------------------------------------------------===//
 
-/// Reads FineGrainedFP8Config, and files of vLLM's Fp8Config.
+/// Reads configs of Transformers' FineGrainedFP8Config and of vLLM's Fp8Config.
 void readFp8(JsonReader &quant, ExpertQuantization &result) {
   readWord(quant, "fmt", "e4m3 float8_e4m3fn", "e4m3");
   expectNothing(quant, "dequantize", "false");
@@ -260,8 +261,8 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
                                  "dynamic") == "static";
   const bool powers =
       readWord(quant, "scale_fmt", "float ue8m0", "float") == "ue8m0";
-  // If it is absent, Transformers assumes 128 x 128 and vLLM one scale per
-  // weight.
+  // If weight_block_size is absent, Transformers assumes 128 x 128 and vLLM one
+  // scale per weight. The key is therefore required.
   if (!quant.value().contains("weight_block_size"))
     quant.expected(
         "weight_block_size",
@@ -272,7 +273,7 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
     result.quant.scheme = readExpertType(quant, "expert_dtype");
     return;
   }
-  // Ling 3, whose shared experts keep the blocks.
+  // In Ling 3 the routed experts are MXFP4; the shared experts have fp8 blocks.
   constexpr std::string_view kRouted = "routed_experts_quant_method";
   if (quant.has(kRouted)) {
     readWord(quant, kRouted, "mxfp4", "mxfp4");
@@ -297,7 +298,8 @@ void readFp8(JsonReader &quant, ExpertQuantization &result) {
 void readGptq(JsonReader &quant, const QuantizationContext &context,
               ExpertQuantization &result);
 
-/// Reads a config after a rule for the layer's experts has changed it.
+/// Reads `changed`, the config that a rule in "dynamic" specifies for the
+/// layer's experts.
 void readChangedGptq(JsonReader &quant, const json &changed,
                      const QuantizationContext &context,
                      ExpertQuantization &result) {
@@ -334,15 +336,16 @@ void readGptq(JsonReader &quant, const QuantizationContext &context,
   result.quant.groupSize = quant.integer("group_size", -1, kMaxBlock);
   if (result.quant.groupSize == 0)
     quant.expected("group_size", "-1 (all of K) or at least 1");
-  // The default is false in GPTQConfig and true in AutoGPTQ; vLLM has none. A
-  // single group has no order.
+  // The default is false in GPTQConfig and true in AutoGPTQ, and vLLM has no
+  // default, so the key is required. For a single group over all of K, the
+  // order of columns has no effect.
   if (result.quant.groupSize != -1 && !quant.has("desc_act"))
     quant.expected("desc_act", "true or false");
   result.groupIndex =
       quant.booleanOr("desc_act", false) && result.quant.groupSize != -1;
   readQuantizedModules(quant, "modules_in_block_to_quantize", context);
   readQuantizedModules(quant, "inside_layer_modules", context);
-  // AutoRound also writes this format.
+  // AutoRound also writes this format, and can quantize activations.
   if (quant.integerOr("act_bits", 16, 1, 64) < 16)
     quant.expected("act_bits", "16");
   result.quant.scheme = knownScheme(
@@ -350,8 +353,8 @@ void readGptq(JsonReader &quant, const QuantizationContext &context,
       fmt::format("int{}{}_w{}a16", bits, isSymmetric ? "" : "_zp", bits));
 }
 
-/// Returns the key that the config has of two equivalent ones; AutoAWQ's own
-/// file uses the second.
+/// Returns the one of two equivalent keys that the config has. `older` is the
+/// name in AutoAWQ's own config file.
 std::string_view keyOf(JsonReader &quant, std::string_view key,
                        std::string_view older) {
   if (quant.has(key) && quant.has(older))
@@ -384,7 +387,8 @@ void readAwq(JsonReader &quant, ExpertQuantization &result) {
       quant.booleanOr("zero_point", true) ? "int4_zp_w4a16" : "int4_w4a16");
 }
 
-/// Reads OCP microscaling formats, whose quant_method is the name of a scheme.
+/// Reads configs with an OCP microscaling (MX) format. Their quant_method is
+/// the name of a scheme.
 void readMx(JsonReader &quant, std::string_view scheme,
             ExpertQuantization &result) {
   expectNothing(quant, "dequantize", "false");
@@ -444,7 +448,7 @@ moec::compiler::readQuantization(JsonReader &quant,
 std::string moec::compiler::readExpertType(JsonReader &config,
                                            std::string_view key) {
   const std::string type = readWord(config, key, "fp4 fp8", "fp8");
-  // Both have power-of-two scales: per group of 32 along K, or per block.
+  // Both have power-of-two scales: fp4 per group of 32 along K, fp8 per block.
   return knownScheme(config, key,
                      type == "fp4" ? "mxfp4_w4a16" : "fp8_block_ue8m0");
 }

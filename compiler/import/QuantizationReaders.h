@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Functions that the readers of a quantization_config share; two readers have
-// their own file. Defaults are those of each format's own classes, which the
-// readers name.
+// Functions that the readers of a quantization_config share.
+// CompressedTensors.cpp, ModelOpt.cpp and Quark.cpp each contain one reader.
+// Defaults are those of each format's own classes, which the readers name.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,13 +24,13 @@ namespace moec::compiler {
 /// The quantization of the experts' weights as the config specifies it.
 struct ExpertQuantization {
   QuantDescription quant; ///< meaningless after an error
-  /// A row of StoredLayouts.h.
+  /// The name of a stored layout (StoredLayouts.h).
   std::string storedLayout = "rows";
-  /// g_idx specifies the groups of columns of K.
+  /// A g_idx tensor maps each column of K to its scale group.
   bool groupIndex = false;
-  /// Shared experts are not quantized.
+  /// Shared experts are not quantized like the routed experts.
   bool sharedDiffer = false;
-  /// No expert of the layer is quantized.
+  /// No routed expert of the layer is quantized.
   bool plain = false;
 };
 
@@ -45,8 +45,8 @@ struct QuantizationContext {
 
 /// The largest scale group or block that is accepted.
 inline constexpr int64_t kMaxBlock = 1 << 20;
-/// The maximum number of patterns in a list; each is compared with all names of
-/// experts.
+/// The maximum number of patterns in a list. It limits the time, because each
+/// pattern is compared with all names of experts.
 inline constexpr size_t kMaxPatterns = 1024;
 
 /// Returns "another scheme of the expert weights is named with --scheme= ...".
@@ -61,8 +61,8 @@ void refuseScheme(JsonReader &reader, std::string_view key,
                 orScheme());
 }
 
-/// Returns the name of a scheme that has a row; otherwise reports an error at
-/// `key`.
+/// Returns `scheme` if the catalog has a scheme of that name. Otherwise reports
+/// an error at `key` and returns "".
 std::string knownScheme(JsonReader &reader, std::string_view key,
                         std::string_view scheme);
 
@@ -91,7 +91,7 @@ bool saysNothing(const nlohmann::json &value);
 void expectNothing(JsonReader &reader, std::string_view key,
                    std::string_view otherwise);
 
-/// Returns "if it names no experts of layer 3, pass --ignore-field=KEY".
+/// Returns "if it names no routed experts of layer 3, pass --ignore-field=KEY".
 std::string orIgnore(std::string_view key, const QuantizationContext &context);
 
 void readCompressedTensors(JsonReader &quant,
@@ -101,13 +101,13 @@ std::string readQuark(JsonReader &quant, const QuantizationContext &context);
 void readModelOpt(JsonReader &outer, const QuantizationContext &context,
                   ExpertQuantization &result);
 
-/// Reads lists of modules that stay unquantized, one list at each key. A list
-/// may contain any modules except the routed experts of the layer, or all of
-/// these.
+/// Reads lists of modules that stay unquantized, one list at each key. Together
+/// the lists must name all routed experts of the layer or none of them. They
+/// may name any other modules.
 void readExceptions(JsonReader &quant, WordList keys,
                     const QuantizationContext &context,
                     ExpertQuantization &result);
-/// Reports --ignore-field names of keys that were read.
+/// Reports an error for each --ignore-field key that was read.
 void refuseReadFields(JsonReader &quant, const QuantizationContext &context);
 /// Reports keys that no reader has read and that may change the meaning of the
 /// weights.

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// AMD's Quark: the specification of weights and activations, for all modules or
-// for patterns of modules.
+// Reads configs of AMD's Quark. They specify weights and activations for all
+// modules, or for patterns of modules.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,12 +73,14 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   const bool isDynamic = spec.booleanOr("is_dynamic", false);
   if (isDynamic)
     text += " dynamic";
-  // Only integers can have zero points. Quark's class has no default.
+  // Only integers can have zero points. Quark's class has no default for
+  // "symmetric", so integers require it.
   if (text.starts_with("int") && !spec.has("symmetric"))
     spec.expected("symmetric", "true or false for integers");
   if (text.starts_with("int") && !spec.booleanOr("symmetric", true))
     text += " asymmetric";
-  // Scales are per row of weights, or per row of activations (per token).
+  // With per_channel, scales are per row of weights, or per row of activations
+  // (per token).
   const int64_t axis = spec.integerOr("ch_axis", ofWeights ? 0 : -1, -1, 1);
   if (shared == "per_channel" && (ofWeights ? axis != 0 : axis == 0))
     spec.expected("ch_axis", ofWeights ? "0 with per_channel"
@@ -96,8 +98,8 @@ std::string readQuarkSpec(JsonReader &spec, bool ofWeights) {
   return text;
 }
 
-/// Reads the description of weights or input_tensors. In a list, the
-/// second-level scales follow.
+/// Reads the description of "weight" or "input_tensors". If the description is
+/// a list, the second element describes the second-level scales.
 std::string readQuarkTensor(JsonReader &config, std::string_view key) {
   const json *value = config.find(key);
   if (!value)
@@ -137,8 +139,8 @@ void refuseRotations(JsonReader &quant) {
   }
 }
 
-/// Returns the one configuration of all experts: the one of all modules, or the
-/// one of the patterns that match.
+/// Returns the config that applies to all routed experts: the config of the
+/// patterns that match them, or else the global config.
 std::optional<JsonReader>
 quarkConfigOfExperts(JsonReader &quant, const QuantizationContext &context) {
   std::optional<JsonReader> result = quant.object("global_quant_config");
@@ -158,8 +160,9 @@ quarkConfigOfExperts(JsonReader &quant, const QuantizationContext &context) {
     std::optional<JsonReader> own = layers->object(pattern);
     if (!own)
       return std::nullopt;
-    // The first pattern that matches a name applies, but the order is lost in
-    // JSON.
+    // Quark applies the first pattern that matches a name, but a JSON object
+    // does not preserve the order of its patterns. Patterns for the experts
+    // must therefore agree.
     const bool differs = chosen && own->value() != chosen->value();
     covered.add(meaning.routed);
     if (differs || (!meaning.routed.all() && own->value() != result->value())) {

@@ -21,8 +21,9 @@ using nlohmann::json;
 
 namespace {
 
-/// The value of a key as functions of the layer: the reason why a layer has no
-/// experts ("" if it may have them), and the value for that layer.
+/// The effect of a key on the model's layers. `whyDense` returns the reason why
+/// a layer has no experts, or "" if the key allows experts there. `value`
+/// returns the key's value for a layer, for the origin.
 struct Reading {
   std::function<std::string(int64_t layer)> whyDense;
   std::function<json(int64_t layer)> value;
@@ -64,8 +65,8 @@ std::function<json(int64_t)> same(json value) {
   return [value = std::move(value)](int64_t) { return value; };
 }
 
-/// Returns the reading of a number `value` under `key`. `also` is added to the
-/// reason.
+/// Returns the reading of `key` if its value is a number. `isSparse` returns
+/// true for layers with experts. `also` follows the value in the reason.
 Reading ofNumber(std::string_view key, int64_t value,
                  std::function<bool(int64_t)> isSparse,
                  const std::string &also = "") {
@@ -110,8 +111,8 @@ Reading everyPeriod(SparseConfig &from, std::string_view key) {
       fmt::format(" and expert_layer_offset {}", offset));
 }
 
-/// Returns a reading without an effect: expert_layer_period also reads this
-/// key.
+/// Returns a reading that excludes no layer. It is used for
+/// expert_layer_offset, which everyPeriod() interprets.
 Reading ofAnother(SparseConfig &from, std::string_view key) {
   return {[](int64_t) { return std::string(); },
           same(from.integer(key, 0, kMaxLayers))};
@@ -130,7 +131,8 @@ std::set<int64_t> readLayers(SparseConfig &from, std::string_view key) {
   return {list.begin(), list.end()};
 }
 
-/// Returns the part of a list of layers that concerns one layer, as text.
+/// Returns a summary of a list of layers for one layer: the list's length, and
+/// if the layer is in it.
 std::function<json(int64_t)> listed(const std::set<int64_t> &layers) {
   return [layers](int64_t layer) {
     return json(fmt::format("{} layers, {}this one", layers.size(),
@@ -162,7 +164,8 @@ Reading listedAreSparse(SparseConfig &from, std::string_view key) {
   return onlyThese(key, readLayers(from, key));
 }
 
-/// Reads a list such as "3,4,5"; by default all layers except the first ones.
+/// Reads a string such as "3,4,5" with the layers that have experts. If the key
+/// is absent, all layers except the first ones have experts.
 Reading enumerated(SparseConfig &from, std::string_view key) {
   if (!from.config.has(key))
     return firstAreDense(from, key);
@@ -283,7 +286,8 @@ const SparseKey *rowOf(const Rule &rule, std::span<const SparseKey> keys) {
   return rule.isOfAll ? &kOfAll : nullptr;
 }
 
-/// A key that applies to a model, and its reading.
+/// A key that applies to the model, and its reading. `isAssumed`: the config
+/// lacks the key, so its default applies.
 struct Given {
   const Rule *rule;
   Reading reading;
@@ -300,7 +304,8 @@ std::vector<Given> readGiven(SparseConfig &from, LayerOrigin &origin) {
     const SparseKey *row = rowOf(rule, from.keys);
     if (!row)
       continue;
-    // null means that there is no list; for a number it is an error.
+    // null means that there is no list. For a key whose value is a number, null
+    // is an error.
     const bool isNumber = row->absent.has_value();
     const bool isThere =
         from.config.has(rule.key) ||

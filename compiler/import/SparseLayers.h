@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Models specify this with various keys, but each key has the same meaning in
-// every model that uses it. SparseLayers.cpp has the table of keys; a family
-// (Families.cpp) names the keys that it uses and their defaults. A list with
-// the type of each layer replaces all defaults. A layer has experts unless a
-// key excludes it.
+// Models specify which layers have experts by various keys, but each key has
+// the same meaning in every model that uses it. SparseLayers.cpp has the table
+// of keys; a family (Families.cpp) names the keys that it uses and their
+// defaults. A list with the type of each layer replaces all defaults. A layer
+// has experts unless a key excludes it.
 //
 //===----------------------------------------------------------------------===//
 

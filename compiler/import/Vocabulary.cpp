@@ -298,8 +298,7 @@ static Result<void> applyOptions(LayerDescription &layer,
     if (!row)
       return refused("--scheme={}: expected one of {}", *options.scheme,
                      catalog::names(catalog::kSchemes));
-    // The scheme determines the element type of activations if it is not
-    // quantized.
+    // A scheme without quantization determines the element type of activations.
     if (std::string_view plain = plainElement(*row);
         !plain.empty() && !options.dtype)
       layer.inputType = plain;

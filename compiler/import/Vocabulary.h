@@ -7,7 +7,8 @@
 //
 // Functions that the importers share: element types as PyTorch and vLLM spell
 // them, the command-line options that override a description, and the checks
-// that apply to every layer regardless of its format. Independent of MLIR.
+// that apply to every layer regardless of its format. This header does not
+// depend on MLIR.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,16 +23,16 @@
 
 namespace moec::compiler {
 
-/// Phi-3.5 masks logits that differ from the best by more than twice this
-/// value, relatively.
+/// The router jitter of Phi-3.5. A logit is masked if its relative difference
+/// from the best logit exceeds twice this value.
 inline constexpr double kSparsemixerJitter = 0.01;
 
 /// Returns the element type for its spelling ("bfloat16", "torch.bfloat16",
 /// "bf16" -> "bf16"); "" if unknown.
 std::string elementTypeOf(std::string_view spelled);
 
-/// Reads an activation type (bf16, f16 or f32 in any spelling) at `key`. If it
-/// is absent, returns `otherwise`, or reports an error if it is required.
+/// Reads an activation type (bf16, f16 or f32 in any spelling) at `key`. If the
+/// key is absent, returns `otherwise`, or reports an error if it is required.
 std::string readFloatType(JsonReader &reader, std::string_view key,
                           std::string_view otherwise, bool required);
 
@@ -51,7 +52,7 @@ bool hasPartOf(std::string_view key, WordList parts);
 
 std::vector<std::string_view> vectorOf(WordList words);
 
-/// The names of the catalog's tables, with the names that importers add.
+/// Return the names in a catalog table, and the names that importers add.
 std::vector<std::string_view> schemeNames();
 std::vector<std::string_view> gateUpOrderNames();
 std::vector<std::string_view> routingNames(); ///< includes "auto"
@@ -59,10 +60,10 @@ std::vector<std::string_view> activationNames();
 std::vector<std::string_view> storedLayoutNames();
 std::span<const std::string_view> scoringNames();
 
-/// Returns the layer, if there are no errors, after the options have overridden
-/// it and open values are resolved: the scheme follows from the element type if
-/// nothing is quantized, and vice versa. Options that moec does not support are
-/// errors.
+/// Applies the options to a layer that a reader has filled in, and resolves
+/// open values: the scheme follows from the element type if nothing is
+/// quantized, and vice versa. Returns the reader's errors if there are any, or
+/// an error for an option value that moec does not support.
 Result<LayerDescription> finished(LayerDescription layer,
                                   const JsonErrors &errors,
                                   const ImportOptions &options);

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The inverse of LayerJson.cpp; fields that have their default are omitted.
+// Writes a layer JSON, the inverse of LayerJson.cpp. Fields that have their
+// default are omitted.
 //
 //===----------------------------------------------------------------------===//
 

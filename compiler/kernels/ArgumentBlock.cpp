@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The layout follows the C++ rules for the field types that are used.
+// The offsets follow the C++ rules for the field types that occur: natural
+// alignment, and 64 bytes for tensor maps.
 //
 //===----------------------------------------------------------------------===//
 
@@ -117,8 +118,9 @@ bool ArgumentLayout::has(std::string_view name) const {
       layout.fields, [&](const ArgumentField &f) { return f.name == name; });
 }
 
-/// Returns the size of the C++ struct. It may be a multiple of only 4,
-/// depending on the last field.
+/// Returns sizeof(Args). The size is only a multiple of the largest field
+/// alignment, whereas the argument block's size in the manifest is at least a
+/// multiple of 8.
 static int64_t structBytes(const ArgumentBlock &block) {
   int64_t alignment = 1;
   for (const ArgumentField &field : block.fields)
@@ -126,7 +128,8 @@ static int64_t structBytes(const ArgumentBlock &block) {
   return (block.bytes + alignment - 1) / alignment * alignment;
 }
 
-// NVRTC has no offsetof. Its front end expands offsetof to __INTADDR__.
+// NVRTC does not define offsetof. The emitted assertion uses the front end's
+// built-in __INTADDR__ instead, to which offsetof usually expands.
 std::string ArgumentLayout::text() const {
   std::string text = "struct Args {\n";
   for (size_t i = 0; i < cppTypes.size(); ++i)

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The order of fields and the members of each Config are those listed in the
-// template's header.
+// Fields are added in the order in which the template's header lists them. The
+// same header lists the Config members.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +49,8 @@ std::string Emission::outputOf(StringRef field) {
   return {};
 }
 
-/// Sets the properties that follow from the schedule and the plan.
+/// Sets the properties that follow from the schedule and the plan: thread
+/// count, cluster, shared memory and grid.
 static void beginEmission(Emission &emission, const Expression &grid) {
   EmittedKernel &out = emission.out;
   const moe::ScheduleAttr schedule = emission.schedule;
@@ -72,8 +73,8 @@ static void beginEmission(Emission &emission, const Expression &grid) {
   }
 }
 
-/// Adds the field `word` if it is one of the operands for communication with
-/// other ranks.
+/// Adds the field `word` if it is an operand for communication with other
+/// ranks. Returns true if so.
 static bool addExchange(ArgumentLayout &args, StringRef word) {
   if (word == "peers")
     args.peers(word);

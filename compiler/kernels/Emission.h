@@ -14,9 +14,9 @@
 
 namespace moec::compiler {
 
-/// A kernel that is being printed, and one launch that binds values to its
-/// fields. All launches of a kernel bind the same values, as moe-merge-kernels
-/// ensures.
+/// A kernel that is being printed, and one of its launches. The launch binds
+/// program values to the kernel's fields. All launches of a kernel bind the
+/// same values, as moe-merge-kernels ensures.
 class Emission {
 public:
   Emission(moe::KernelOp kernel, moe::LaunchOp launch)
@@ -27,12 +27,14 @@ public:
   ArgumentLayout &args() { return out.text.arguments; }
   ConfigPrinter &config() { return out.text.config; }
 
-  /// Returns the program's name of the value bound to a field, or "".
+  /// Returns the name of the program value that the launch binds to a field, or
+  /// "".
   std::string boundTo(llvm::StringRef field);
-  /// Returns the name of the output that is a copy of the value bound to a
-  /// field, for example "ids" for "topk_ids".
+  /// Returns the name of the layer output that is a copy of the value bound to
+  /// a field, or "". For example, the output "ids" is a copy of the field
+  /// "topk_ids".
   std::string outputOf(llvm::StringRef field);
-  /// Adds a pointer field for the value bound to `field`.
+  /// Adds a pointer field for the value that the launch binds to `field`.
   void pointer(llvm::StringRef field, llvm::StringRef type,
                bool written = false) {
     args().pointer(field, type, boundTo(field), written);
@@ -46,7 +48,8 @@ public:
   EmittedKernel out;
 };
 
-/// Prints a kernel that has a plan. `launch` is one of its launches.
+/// Prints a kernel that has a schedule and a plan. `launch` is any of its
+/// launches.
 Result<EmittedKernel> emitKernel(moe::KernelOp kernel, moe::LaunchOp launch);
 
 } // namespace moec::compiler

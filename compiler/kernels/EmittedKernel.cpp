@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Helpers for members and fields that several template headers list.
+// Adds the Config members and fields that several template headers list.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,8 +73,8 @@ void compiler::beginKernel(moe::ProgramOp program, StringRef kind,
   config.flag("kCpAsync", program.getTarget().getArchRow().has("cp_async"));
 }
 
-/// Returns the policy of templates/moe/quant/code_groups.cuh for codes that are
-/// multiplied as stored.
+/// Returns the C++ policy for codes that are multiplied without conversion
+/// (templates/moe/quant/code_groups.cuh).
 static std::string codesPolicy(moe::GroupedMatmulOp matmul) {
   const int64_t group = matmul.getRhsDescriptorAttr().getGroup()[1];
   const bool ofIntegers = elementTypeOf(matmul.getLhs()) == "i8";
@@ -173,8 +173,9 @@ void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
                                 ->policy));
 }
 
-/// Adds the tensor map of `value` and its argument. `extents` are those of
-/// contiguous rows.
+/// Adds the tensor map of `value` and its field. `extents` and `box` list the
+/// innermost dimension first. Rows are contiguous, so the strides follow from
+/// `extents`.
 static void addMap(StringRef field, std::string value, std::string elementType,
                    std::vector<Expression> extents, std::vector<int64_t> box,
                    EmittedKernel &out) {
@@ -202,7 +203,8 @@ void compiler::addWeightMap(moe::GroupedMatmulOp matmul,
                             moe::ScheduleAttr schedule, std::string weight,
                             EmittedKernel &out) {
   const std::string type = elementTypeOf(matmul.getRhs());
-  // In a tensor map of 4-bit codes, an element is a byte with two codes.
+  // 4-bit codes are described as bytes: each element of the tensor map holds
+  // two codes.
   const bool areBytes = matmul.getRealization() == moe::Realization::Blocks &&
                         elementBits(type) == 4;
   addMap("rhs", std::move(weight), areBytes ? "i8" : type,

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The text and properties of a kernel, and helpers to print what several kinds
-// of kernels have in common.
+// The text and the properties of a printed kernel, and helpers that several
+// kinds of kernels use to print fields and Config members.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,9 +24,9 @@
 
 namespace moec::compiler {
 
-/// The source of a kernel without the name of its entry. It depends only on the
-/// kernel, and contains no paths, dates or versions, so that equal kernels have
-/// equal cache keys.
+/// The source of a kernel, without its entry name. The text depends only on the
+/// kernel and contains no paths, dates or versions. Equal kernels therefore
+/// have equal cache keys.
 struct KernelText {
   std::vector<std::string> includes; ///< such as "moe/kernel/route.cuh"
   std::string function;              ///< such as "moe::route"
@@ -35,10 +35,11 @@ struct KernelText {
   int64_t threads = 0;
   int64_t minCtasPerSm = 1;
   int64_t sharedBytes = 0;
-  /// Requests more shared memory than used: see launchBytes.
+  /// True if the launch requests more shared memory than the kernel uses; see
+  /// launchBytes() in compiler/matmul/Gemv.h.
   bool sharesMore = false;
 
-  /// Returns the complete source, with an entry named `entry`.
+  /// Returns the complete source, whose entry function is named `entry`.
   std::string source(std::string_view entry) const;
 };
 
@@ -48,8 +49,8 @@ struct EmittedKernel {
   std::string tile;   ///< for the entry's name: "16x64x64" or ""
   KernelText text;
   std::vector<Stage> stages;
-  /// The tensor maps of the arguments. Kernels that need the same map describe
-  /// it identically.
+  /// The tensor maps that the arguments contain. Kernels that need the same map
+  /// describe it identically.
   std::vector<TensorMap> tensorMaps;
   Grid grid; ///< x dimension only
   bool programmatic = false;
@@ -57,49 +58,55 @@ struct EmittedKernel {
   std::array<int64_t, 3> cluster = {1, 1, 1};
 };
 
-/// Returns the stages of a kernel that `launch` runs. Operands and results have
-/// the names of the argument block's fields.
+/// Returns the stages of `kernel`, as the manifest lists them. Operands and
+/// results are named after the argument block's fields.
 std::vector<Stage> stagesOf(moe::KernelOp kernel, moe::LaunchOp launch,
                             const ArgumentLayout &arguments);
 
-/// Sets the properties that all kernels of a kind have.
+/// Sets the properties that all kernels have: name, header, entry function,
+/// thread count and the Config members for them.
 void beginKernel(moe::ProgramOp program, llvm::StringRef kind, int64_t threads,
                  bool programmatic, EmittedKernel &out);
 
 /// Returns the name of the program's scheme for entry names, such as "bf16" or
 /// "custom".
 std::string schemeName(moe::ProgramOp program);
-/// Returns the C++ policy for operands that are multiplied as stored.
+/// Returns the C++ policy for a matmul that multiplies its operands without
+/// converting them, such as "moe::quant::None".
 std::string nativePolicy(moe::GroupedMatmulOp matmul);
 
-/// Returns the C++ name of the element type of a value in the templates.
+/// Returns the C++ name that the templates use for the element type of `value`.
 std::string cppType(mlir::Value value);
 
-/// Includes the header of an engine, moe/matmul/atom/<name>.cuh.
+/// Adds the #include of an engine's header, moe/matmul/atom/<engine>.cuh.
 void addEngineHeader(std::string_view engine, EmittedKernel &out);
 
-/// Adds the type Quant and the properties of scales and zero points that the
-/// kernel needs to convert codes (quantized values).
+/// Adds the Config type Quant and the properties of scales and zero points. A
+/// kernel needs them to convert codes (quantized values).
 void addWeightConfig(moe::GroupedMatmulOp matmul, ConfigPrinter &config);
 
-/// Adds the type Activation and its parameters. `activation` may be null.
+/// Adds the Config type Activation and its parameters. `activation` may be null
+/// for a matmul without an activation.
 void addActivation(moe::ActivationAttr activation, KernelText &text);
-/// Adds a field, with pointer(name, type), for each activation parameter that
-/// each expert has its own value of. `activate` may be null.
+/// Calls pointer(name, type) for each activation parameter that differs per
+/// expert, to add its field. `activate` may be null.
 void addNumbers(
     moe::ActivateOp activate,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> pointer);
-/// Adds the attributes that describe the row order of a stage's weight.
+/// Adds the attributes that describe how the weight rows of gate and up are
+/// ordered.
 void addRowOrder(Stage &stage, int64_t interleave, llvm::StringRef gateUpOrder);
-/// Adds GateUpOrder to the Config unless the order is the default.
+/// Adds the Config type GateUpOrder unless the order is the default
+/// "gate_first".
 void addGateUpOrder(llvm::StringRef order, ConfigPrinter &config);
 
-/// Adds the tensor map of the weights and its argument. A box has 128 bytes of
-/// each weight row of a tile, in the tensor cores' swizzle. `weight` is the
-/// program's name of the weights.
+/// Adds the tensor map for the weights, and its field `rhs`. A box holds 128
+/// bytes of each weight row in a tile, with the 128-byte swizzle. `weight` is
+/// the name of the weights in the program.
 void addWeightMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                   std::string weight, EmittedKernel &out);
-/// Adds the tensor map of the contiguous rows of lhs and its argument.
+/// Adds the tensor map for the lhs rows, which are contiguous, and its field
+/// `lhs`.
 void addRowMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                std::string rows, EmittedKernel &out);
 

@@ -14,17 +14,17 @@ namespace moec::compiler {
 
 class MeasuredSchedules;
 
-/// Returns the schedule that the rules of the kernel's kind make. Emits an
+/// Returns the schedule that the rules for the kernel's kind select. Emits an
 /// error at the kernel on failure.
 llvm::FailureOr<moe::ScheduleAttr> makeSchedule(moe::KernelOp kernel,
                                                 MeasuredSchedules &measured);
 
-/// Checks that the kernel's kind accepts the schedule that the kernel has.
-/// Emits an error at the kernel otherwise.
+/// Checks that the rules for the kernel's kind accept the kernel's existing
+/// schedule. Emits an error at the kernel otherwise.
 mlir::LogicalResult verifySchedule(moe::KernelOp kernel,
                                    MeasuredSchedules &measured);
 
-/// Returns the plan of a kernel that has a schedule.
+/// Returns the launch plan of a kernel that already has a schedule.
 llvm::FailureOr<moe::PlanAttr> makePlan(moe::KernelOp kernel);
 
 } // namespace moec::compiler

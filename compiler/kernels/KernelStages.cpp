@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Names and attributes are those that the stage ops define
-// (dialect/MoeInterfaces.td). A value that does not leave the kernel is
-// "%name".
+// Operand names, result names and attributes are those that the stage ops
+// define (dialect/MoeInterfaces.td). A value that is used only inside the
+// kernel is named "%name".
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,15 +28,17 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-/// Returns true if the result is optional for this kind of stage.
+/// Returns true if stages of kind `op` may omit the result.
 static bool mayLack(StringRef op, StringRef result) {
   const StageKind *kind = findStageKind(std::string_view(op));
   return kind && kind->results.contains((result + "?").str());
 }
 
-/// Returns the name of a value inside the kernel. It is the operand name of the
-/// stage that reads the value, or the SSA name if that is `input`. If no stage
-/// reads it, it is the result name of the stage that defines it.
+/// Returns the name of a value that is used only inside the kernel. If a stage
+/// reads the value, the name is the operand name in that stage. If the operand
+/// name is the generic "input", the name is the SSA name of the value instead.
+/// If no stage reads the value, the name is the result name in the stage that
+/// defines it.
 static std::string localName(moe::StageOpInterface stage,
                              mlir::OpResult result) {
   for (mlir::OpOperand &use : result.getUses()) {
@@ -113,8 +115,8 @@ private:
     made.results[own] = name;
   }
 
-  /// Adds a result under the name by which the caller may request it, if this
-  /// is an additional field.
+  /// Adds the result a second time, under the name by which the caller may
+  /// request it, if the argument block has a separate field with that name.
   void addCopies(unsigned index, StringRef field, Stage &made) {
     auto ret = cast<moe::ReturnOp>(launch->getBlock()->getTerminator());
     for (const NamedOutput &output : outputsOf(ret))

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A row of dialect/catalog/Kernels.h names a kind's template and stages and, if
-// they can be described declaratively, its arguments, Config and grid.
-// Everything else is in the kind's file: compiler/kernels/<kind>.cpp defines
-// moec::compiler::kernels::<kind>, which may serve several rows. The build
-// collects these files.
+// A row of dialect/catalog/Kernels.h names a kind's template and stages. It
+// also lists the kind's arguments, Config members and grid if they can be
+// described declaratively. All other rules are C++ code:
+// compiler/kernels/<kind>.cpp defines moec::compiler::kernels::<kind>, which
+// may implement several rows. The build collects these files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,8 @@ namespace moec::compiler {
 class Emission;
 class MeasuredSchedules;
 
-/// Names of rows of Kernels.h. Any other name is a compile-time error.
+/// Names of rows of dialect/catalog/Kernels.h. An unknown name is a
+/// compile-time error.
 struct KindNames {
   WordList words;
   consteval KindNames(const char *names) : words(names) {
@@ -40,10 +41,11 @@ struct KindNames {
   }
 };
 
-/// The members of #moe.plan that a kind's rules set.
+/// The members of #moe.plan that a kind's rules compute. dialect/MoeAttrs.td
+/// describes them.
 struct LaunchPlan {
   Expression grid;
-  std::string label; ///< tile sizes for the entry's name
+  std::string label; ///< tile sizes for the entry's name, such as "16x64x64"
   int64_t sharedBytes = 0;
   int64_t cursor = 0;
   int64_t awaits = 0;
@@ -57,20 +59,20 @@ struct Kind {
   KindNames names;
 
   /// Makes the kernel's schedule, or emits an error at the kernel. If null, the
-  /// schedule has blocks of 256 threads.
+  /// schedule only specifies CTAs of 256 threads.
   llvm::FailureOr<moe::ScheduleAttr> (*schedule)(moe::KernelOp,
                                                  MeasuredSchedules &) = nullptr;
 
-  /// Checks an existing schedule. Returns the canonical form that it must
+  /// Checks the kernel's existing schedule. Returns the schedule that it must
   /// equal, or emits an error at the kernel. If null, it must equal the result
   /// of `schedule`.
   llvm::FailureOr<moe::ScheduleAttr> (*accepts)(moe::KernelOp) = nullptr;
 
-  /// Sets the plan. If null, the grid is that of the catalog row.
+  /// Computes the plan. If null, the plan has the grid of the catalog row.
   void (*plan)(moe::KernelOp, LaunchPlan &) = nullptr;
 
   /// Adds fields and Config members that the catalog row does not list. If
-  /// null, there are none.
+  /// null, the catalog row is complete.
   void (*emit)(Emission &) = nullptr;
 };
 
@@ -80,14 +82,14 @@ namespace kernels {
 #undef MOEC_KERNEL
 } // namespace kernels
 
-/// Returns the rules of all files of compiler/kernels.
+/// Returns the rules that the files in compiler/kernels define.
 llvm::ArrayRef<const Kind *> allKinds();
-/// Returns the rules of a kernel's kind. They are empty if the catalog row is
-/// complete.
+/// Returns the rules for the kernel's kind. They are empty if the catalog row
+/// describes the kind completely.
 const Kind &kindOf(moe::KernelOp kernel);
 
-/// Makes the attribute of a schedule. Programmatic dependent launch depends on
-/// the target.
+/// Makes a schedule attribute. Enables programmatic dependent launch if the
+/// target supports it.
 template <typename Attr>
 moe::ScheduleAttr scheduleAttr(moe::ProgramOp program,
                                typename Attr::Fields fields) {
@@ -96,15 +98,17 @@ moe::ScheduleAttr scheduleAttr(moe::ProgramOp program,
   return Attr::get(program.getContext(), fields);
 }
 
-/// Returns a schedule that only specifies the threads of a CTA.
+/// Returns a schedule that specifies only the number of threads per CTA.
 moe::ScheduleAttr blockSchedule(moe::KernelOp kernel, int64_t threads);
 
-/// findHardware() returns the hardware of the program's target, or nullopt if
-/// it is unknown. hardwareOf() emits an error at the kernel in that case.
+/// findHardware() returns the hardware properties of the program's target, or
+/// nullopt if the target is unknown. hardwareOf() emits an error at the kernel
+/// in that case.
 std::optional<Hardware> findHardware(moe::KernelOp kernel);
 llvm::FailureOr<Hardware> hardwareOf(moe::KernelOp kernel);
 
-/// Returns the tile of a matmul for the entry's name, such as "16x64x64".
+/// Returns the tile M x N x K of a matmul for the entry's name, such as
+/// "16x64x64".
 std::string tileLabel(moe::ScheduleAttr schedule);
 
 } // namespace moec::compiler

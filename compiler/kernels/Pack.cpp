@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members in this file are those that
-// templates/moe/kernel/pack.cuh lists.
+// Adds the fields and Config members that templates/moe/kernel/pack.cuh lists.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,18 +23,20 @@ using mlir::RankedTensorType;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Bytes that a CTA of the pack kernels moves: whole vectors, and whole runs of
-/// words that hold 6-bit codes.
+/// Bytes that each CTA of a packing kernel moves. The value is a multiple of
+/// the vector size, and of the size of a word group that holds whole 6-bit
+/// codes.
 static constexpr int64_t kPackBytesPerCta = 24576;
 
-/// Returns one kernel of a pack, with the properties common to all of them.
+/// Returns a packing kernel with the properties that all packing kernels have.
 static EmittedKernel begin(moe::ProgramOp program, const char *kind) {
   EmittedKernel out;
   beginKernel(program, kind, /*threads=*/256, /*programmatic=*/false, out);
   return out;
 }
 
-/// Adds the kernel's arguments, and its stage without attributes.
+/// Adds the kernel's arguments, and its stage. The caller adds the stage
+/// attributes.
 static Stage &addStage(EmittedKernel &out, const std::string &element,
                        const std::string &source,
                        const std::string &destination,
@@ -46,8 +47,8 @@ static Stage &addStage(EmittedKernel &out, const std::string &element,
   if (!order.empty())
     args.pointer("order", "int", order);
   args.firstExpert("first_expert");
-  // One CTA of pack_order processes all rows of an expert, so its grid counts
-  // the experts.
+  // The grid of pack_order is the number of experts, because one CTA processes
+  // a whole expert. The other kernels need the number as an argument.
   if (out.kind != "pack_order")
     args.size("experts", Expression::symbol("experts"));
   Stage stage;
@@ -71,8 +72,8 @@ static void finish(EmittedKernel &out, const std::string &element,
                              Expression(kPackBytesPerCta));
 }
 
-/// Emits the kernel that copies stored experts to scratch. `rows` and `columns`
-/// are those in memory.
+/// Emits the kernel that copies experts from the stored weight to scratch.
+/// `rows` and `columns` are the extents of the stored tensor.
 static EmittedKernel emitCopy(moe::ProgramOp program,
                               const std::string &element, int64_t rows,
                               int64_t columns, int64_t configColumns,
@@ -98,7 +99,7 @@ EmittedKernel compiler::emitPackCopy(moe::ProgramOp program,
                   source, scratch);
 }
 
-/// Emits the kernel that reads elements in the checkpoint's form from scratch
+/// Emits the kernel that reads elements in the checkpoint's format from scratch
 /// and writes packed experts.
 static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
                                 const std::string &scratch) {
@@ -129,7 +130,7 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     config.flag("kPowers", true);
   const mlir::ArrayRef<int64_t> repeat =
       pack.getRepeat().value_or(mlir::ArrayRef<int64_t>());
-  // Replicated or padded rows are counted separately for gate and up.
+  // Replication and padding apply to the gate rows and the up rows separately.
   const int64_t parts = !repeat.empty()   ? repeat[0]
                         : stored.isPadded ? stored.parts
                                           : 1;
@@ -193,10 +194,9 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   auto program = pack->getParentOfType<moe::ProgramOp>();
   const std::string source = valueName(pack.getSource());
   if (const std::optional<StoredWeight> stored = storedWeight(pack)) {
-    // Sizes in words of the stored tensor.
+    // Extents of the stored tensor, in words.
     const StoredWeight value = sourceValue(pack);
-    // Tensors with one value for each row are copied as one row for each
-    // expert.
+    // A tensor with one value per row is copied as one row per expert.
     const bool isOneRow = value.shape.size() == 2 || value.shape[1] == 1;
     const int64_t rows = isOneRow ? 1 : value.shape[1];
     return {emitCopy(program, "unsigned char", rows, value.shape.back(),
@@ -209,7 +209,7 @@ static std::vector<EmittedKernel> kernelsOf(moe::PackOp pack,
   const int64_t rows = type.getDimSize(1), columns = type.getDimSize(2);
   const std::string elementType = elementTypeOf(pack.getResult());
   const int64_t bits = elementBits(elementType);
-  // Codes are moved as bytes.
+  // Codes are copied as bytes, independent of their element type.
   auto matmul = findIn<moe::GroupedMatmulOp>(program);
   const bool asBytes =
       matmul && matmul.getRealization() != moe::Realization::Native;
@@ -253,13 +253,14 @@ EmittedPack compiler::emitPackOrder(moe::PackOrderOp order) {
 }
 
 EmittedPack compiler::emitPack(moe::PackOp pack, const std::string &scratch) {
-  // Scratch holds the stored form.
+  // Scratch holds the experts in their stored format, if that differs from the
+  // packed element type.
   const std::optional<StoredWeight> stored = storedWeight(pack);
   EmittedPack made;
   made.result = valueName(pack.getResult());
   made.name = valueName(pack.getSource());
   made.from = {made.name};
-  // The stored weight comes first.
+  // The stored weight must be the first entry of `from`.
   if (auto quantize = pack.getSource().getDefiningOp<moe::QuantizeWeightsOp>())
     made.from.insert(made.from.begin(), valueName(quantize.getSource()));
   if (pack.getOrder())

@@ -19,7 +19,7 @@
 
 namespace moec::compiler {
 
-/// An entry of the manifest's `pack` list.
+/// One packing step: an entry of the manifest's `pack` list.
 struct EmittedPack {
   std::string name; ///< prefix of the kernels' names
   std::string result;
@@ -29,23 +29,23 @@ struct EmittedPack {
   std::vector<EmittedKernel> kernels;
 };
 
-/// Emits the two kernels of a packing step. The first copies stored experts to
-/// `scratch`; the second writes the packed weight from there.
+/// Emits the two kernels of a packing step. The first copies experts from the
+/// stored weight to `scratch`. The second reads them from there and writes the
+/// packed weight.
 EmittedPack emitPack(moe::PackOp pack, const std::string &scratch);
 
-/// Emits the one kernel that sorts columns by their groups. It needs no
-/// scratch.
+/// Emits the kernel that sorts the columns by their group index (act-order).
+/// The kernel needs no scratch.
 EmittedPack emitPackOrder(moe::PackOrderOp order);
 
-/// Emits the first kernel of a packing step, which copies to scratch, for a
-/// weight whose elements are whole bytes.
+/// Emits the first kernel of a packing step, which copies experts to scratch.
+/// Elements of the weight must be whole bytes.
 EmittedKernel emitPackCopy(moe::ProgramOp program,
                            const std::string &elementType, int64_t rows,
                            int64_t columns, const std::string &source,
                            const std::string &scratch);
 
-/// Emits the packing steps that quantize a weight, in the order in which they
-/// run.
+/// Emits the packing steps that quantize a weight, in execution order.
 std::vector<EmittedPack> emitQuantizeWeights(moe::QuantizeWeightsOp op,
                                              const std::string &scratch);
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each function adds the fields and Config members that one header of the
-// templates lists.
+// Each function adds the fields and Config members that one template header
+// lists.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,36 +17,42 @@
 
 namespace moec::compiler {
 
-/// Adds a field for each operand of a routing stage
+/// Adds one field per operand of a routing stage
 /// (templates/moe/routing/token.cuh), and the number of tokens.
 void addRoutingFields(moe::StageOpInterface stage, Emission &emission);
 
-/// Adds the C++ policies of the routing method and their parameters.
+/// Adds the C++ policies for the routing method, and the parameters of these
+/// policies.
 void addRoutingConfig(moe::RouteOp route, KernelText &text);
 
-/// Adds the members that templates/moe/routing/place.cuh lists, and the first
-/// expert of the rank if the kernel needs it. Other fields are operands of
-/// `route` (addRoutingFields).
+/// Adds the Config members that templates/moe/routing/place.cuh lists, and the
+/// field for the first local expert if the kernel needs it. The remaining
+/// fields of that header are operands of `route`, which addRoutingFields()
+/// adds.
 void addPlacement(moe::RouteOp route, Emission &emission);
 
-/// Returns the C++ policy that defines which values share a scale and how the
+/// Returns the C++ policy that defines which values share a scale and how that
 /// scale is computed.
 llvm::StringRef scalingPolicy(moe::DescriptorAttr descriptor);
-/// Returns the policy of a quantize stage, which may emulate quantization.
+/// Returns the same policy for a quantize stage. The stage may emulate
+/// quantization.
 std::string scalingPolicy(moe::QuantizeOp quantize);
 
-/// Returns the number of elements of a given scale tensor, or 1 for null.
+/// Returns the number of elements in a static scale tensor, or 1 if `scale` is
+/// null.
 int64_t scalesOf(mlir::Value scale);
 
-/// Adds what quantizes the result of a matmul in its kernel.
+/// Adds the fields and Config members for a matmul kernel that quantizes its
+/// own result.
 void addQuantizedResult(Emission &emission);
 
-/// Adds the kernel's one moe.amax or moe.quantize stage, with or without
-/// routing (templates/moe/kernel/quantize.cuh).
+/// Adds the fields and Config members for the kernel's moe.amax or moe.quantize
+/// stage (templates/moe/kernel/quantize.cuh). The kernel may also route.
 void addQuantization(Emission &emission);
 
-/// Returns the number of CTAs that quantize. Sets `label` to the values that a
-/// CTA, or each part of it, quantizes.
+/// Returns the number of CTAs that quantize. Sets `label`, for the entry's
+/// name, to the block of values that a CTA (or each group of its threads)
+/// quantizes.
 Expression ctasToQuantize(moe::KernelOp kernel, std::string &label);
 
 } // namespace moec::compiler

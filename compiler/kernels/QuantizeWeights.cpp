@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Emits one pack for each result of moe.quantize_weights. Second scales, scales
-// and zero points are computed while the floats still exist. The codes come
-// last, because they may overwrite the floats. The fields and members in this
-// file are those that templates/moe/kernel/quantize_weights.cuh lists.
+// Emits one pack per result of moe.quantize_weights. Second scales, scales and
+// zero points are computed first, while the float weights still exist. Codes
+// are computed last, because they may overwrite the floats. The fields and
+// Config members are those that templates/moe/kernel/quantize_weights.cuh
+// lists.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,9 +36,9 @@ static void addGroup(Stage &stage, const std::string &prefix,
 namespace {
 
 constexpr int64_t kThreads = 256, kWarp = 32;
-/// Chunks of codes that a CTA computes.
+/// Number of code chunks that a CTA computes. A chunk has at most 8 codes.
 constexpr int64_t kChunksPerCta = 4096;
-/// Minimum number of vectors in a group for which a whole CTA processes it.
+/// If a group has more vectors of 128 bits than this, a whole CTA processes it.
 constexpr int64_t kVectorsOfCta = 1024;
 
 class Emitter {
@@ -131,7 +132,7 @@ void Emitter::finish(EmittedKernel &out) {
   out.stages.back().results["destination"] = "destination";
 }
 
-/// Emits the kernel that copies stored experts to scratch.
+/// Emits the kernel that copies experts from the stored weight to scratch.
 EmittedKernel Emitter::copy(const std::string &scratch) {
   return emitPackCopy(op->getParentOfType<moe::ProgramOp>(), floats(), rows,
                       columns, valueName(op.getSource()), scratch);

@@ -18,7 +18,7 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Operands whose element type the caller chooses for each run.
+/// Operands whose element type the caller may choose for each run.
 static constexpr WordList kChosen =
     "logits given_ids given_weights token_ids shared_gate";
 
@@ -38,7 +38,8 @@ void compiler::addRoutingFields(moe::StageOpInterface stage,
     args.size("tokens", Expression::symbol("tokens"));
 }
 
-/// Returns the policy that selects experts, including groups or sinks.
+/// Returns the C++ policy that selects experts. It includes the parameters for
+/// expert groups or sinks.
 static std::string selectPolicy(moe::RouteOp route,
                                 const catalog::RoutingMethod &row) {
   const moe::RoutingAttr routing = route.getRouting();
@@ -68,7 +69,7 @@ void compiler::addRoutingConfig(moe::RouteOp route, KernelText &text) {
     text.includes.emplace_back(scoring.header);
   if (route.getRouting().getSinks() > 0)
     text.includes.emplace_back("moe/routing/sinks.cuh");
-  // The innermost policy is applied to the logit last.
+  // Policies nest: the outermost policy transforms the logit first.
   if (const FloatAttr softcap = route.getRouting().getSoftcap()) {
     text.includes.emplace_back("moe/math/softcap.cuh");
     config.open("Cap");

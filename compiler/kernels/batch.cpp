@@ -16,7 +16,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Makes a schedule with one thread for each expert.
+/// Makes a schedule with one thread per local expert, rounded up to a power of
+/// two.
 static FailureOr<moe::ScheduleAttr> selectBatch(moe::KernelOp kernel,
                                                 MeasuredSchedules &) {
   auto batch = findStage<moe::BatchOp>(kernel);

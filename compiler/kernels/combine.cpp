@@ -20,7 +20,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// A sum of `partials` over the experts of each of at most `tokens` tokens.
+/// A sum over each token's experts: `out` is the sum of the token's rows of
+/// `partials`. `tokens` is the maximum token count.
 struct Sum {
   mlir::Value partials, out;
   int64_t hidden = 0, tokens = 0;
@@ -40,8 +41,8 @@ static Sum sumOf(moe::KernelOp kernel) {
           int64_t(finalize.getWidth()), tokens / int64_t(finalize.getRanks())};
 }
 
-/// Makes a schedule with one CTA for each token or, for few tokens, for each
-/// 512 columns of a token.
+/// Makes a schedule with one CTA per token. For at most 128 tokens, a token is
+/// split into blocks of about 512 columns with one CTA each.
 static FailureOr<moe::ScheduleAttr> selectCombine(moe::KernelOp kernel,
                                                   MeasuredSchedules &) {
   const Sum sum = sumOf(kernel);
@@ -69,7 +70,8 @@ static void planCombine(moe::KernelOp kernel, LaunchPlan &plan) {
   plan.columnBlocks = llvm::divideCeil(sumOf(kernel).hidden, columns);
   plan.label = fmt::format("1x{}", columns);
   plan.grid = Expression::symbol("tokens") * Expression(plan.columnBlocks);
-  // Every CTA waits once for its stores to other ranks, so the grid is limited.
+  // Each CTA waits for its stores to other ranks before it exits. A small grid
+  // limits the total time of these waits.
   constexpr int64_t kCtasPerSm = 4;
   if (findStage<moe::SendBackOp>(kernel))
     plan.grid =

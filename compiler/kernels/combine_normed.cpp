@@ -17,8 +17,9 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Makes a schedule with one CTA for each token, which reads whole rows. If a
-/// thread's columns fit in one vector, it keeps those of all rows in registers.
+/// Makes a schedule with one CTA per token, which reads whole rows. If each
+/// thread handles only one vector of columns, it keeps that vector of every row
+/// in registers.
 static FailureOr<moe::ScheduleAttr> selectCombineNormed(moe::KernelOp kernel,
                                                         MeasuredSchedules &) {
   auto combine = findStage<moe::CombineNormedOp>(kernel);
@@ -35,8 +36,8 @@ static FailureOr<moe::ScheduleAttr> selectCombineNormed(moe::KernelOp kernel,
 static void emitCombineNormed(Emission &emission) {
   auto combine = findStage<moe::CombineNormedOp>(emission.kernel);
   emission.config().real("kEpsilon", combine.getEpsilon().convertToDouble());
-  // 16-bit rows leave registers for a second CTA per SM, whose loads overlap
-  // with the first.
+  // With 16-bit rows, enough registers are free for a second CTA per SM, whose
+  // loads overlap with the first CTA's work.
   if (elementBytes(elementTypeOf(combine.getPartials())) == 2)
     emission.out.text.minCtasPerSm = 2;
 }

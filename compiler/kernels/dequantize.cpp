@@ -14,7 +14,7 @@ using namespace moec::compiler;
 
 static void planDequantize(moe::KernelOp kernel, LaunchPlan &plan) {
   auto dequantize = findStage<moe::DequantizeOp>(kernel);
-  constexpr int64_t kWidth = 8; // columns of a thread
+  constexpr int64_t kWidth = 8; // columns per thread
   const int64_t columns =
       cast<RankedTensorType>(dequantize.getInput().getType()).getDimSize(1);
   plan.grid = ceilDiv(

@@ -10,8 +10,8 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Makes a schedule with many warps, each of which has rows in flight to other
-/// ranks.
+/// Makes a schedule with 16 warps per CTA. Each warp has its own rows in flight
+/// to other ranks.
 static llvm::FailureOr<moe::ScheduleAttr> selectDispatch(moe::KernelOp kernel,
                                                          MeasuredSchedules &) {
   return blockSchedule(kernel, 512);

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members in this file are those that
-// templates/moe/kernel/down_slices.cuh lists. Partial sums stay in the kernel's
-// own part of the workspace.
+// The fields and Config members are those that
+// templates/moe/kernel/down_slices.cuh lists. Partial sums are stored in a
+// workspace region that only this kernel uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// The kernel discards whole cache lines and all data in them, so no other
-/// value may share a line.
+/// The kernel discards the cache lines of the partial sums without writing them
+/// back. Therefore no other value may share a line with them.
 static_assert(kRegionAlignment % 128 == 0,
               "partial sums must begin at a line of the cache");
 
@@ -48,7 +48,8 @@ static FailureOr<moe::ScheduleAttr> selectSlices(moe::KernelOp kernel,
       kernel->getParentOfType<moe::ProgramOp>(), *chosen);
 }
 
-/// The grid has as many CTAs as fit on the GPU.
+/// Plans the grid. The symbol `rows` is an upper bound; the runtime limits the
+/// grid to the CTAs that fit on the GPU.
 static void planSlices(moe::KernelOp kernel, LaunchPlan &plan) {
   const moe::ScheduleAttr schedule = kernel.getScheduleAttr();
   plan.sharedBytes =

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members in this file are those that
-// templates/moe/kernel/route_gate_up.cuh and down_combine.cuh list. Results of
-// routing and quantization stay inside the kernels, except those that the
-// caller may request.
+// The fields and Config members are those that
+// templates/moe/kernel/route_gate_up.cuh and
+// templates/moe/kernel/down_combine.cuh list. Results of routing and
+// quantization stay inside the kernels, except those that the caller may
+// request.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,8 +41,8 @@ static FailureOr<moe::ScheduleAttr> selectGemv(moe::KernelOp kernel,
       kernel->getParentOfType<moe::ProgramOp>(), *chosen);
 }
 
-/// The grid has as many CTAs as fit on the GPU, or fewer if there are fewer
-/// results.
+/// Plans the grid: one CTA per block of results, an upper bound that depends on
+/// `rows`. The runtime limits the grid to the CTAs that fit on the GPU.
 static void planFewTokens(moe::KernelOp kernel, LaunchPlan &plan) {
   auto matmul = findStage<moe::GroupedMatmulOp>(kernel);
   const GemvSchedule &numbers =
@@ -77,7 +78,7 @@ public:
 
 private:
   bool isFirst() const { return !combine; }
-  /// Returns the lhs before it is quantized.
+  /// Returns the lhs of the matmul before quantization.
   mlir::Value input() {
     return quantize ? quantize.getInput() : matmul.getLhs();
   }
@@ -96,8 +97,8 @@ private:
 };
 } // namespace
 
-/// Adds a field for each operand that the kernel does not compute and that has
-/// no field yet.
+/// Adds a field for each operand of `stage` that the kernel reads from memory
+/// and that has no field yet.
 void FewTokensText::addOperands(moe::StageOpInterface stage) {
   for (mlir::OpOperand &operand : stage->getOpOperands()) {
     const StringRef name = stage.getOperandName(operand.getOperandNumber());
@@ -112,8 +113,8 @@ void FewTokensText::addFields() {
   addRoutingFields(route, emission);
   addPlacement(route, emission);
   if (isFirst()) {
-    // After a dispatch, another kernel returns the ids and weights of this
-    // rank's tokens to the caller.
+    // If tokens were dispatched from other ranks, another kernel returns the
+    // ids and weights of this rank's own tokens to the caller.
     if (!emission.boundTo("ids").empty()) {
       emission.pointer("ids", "int", true);
       emission.pointer("weights", "float", true);

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The schedule of a matmul is, in order of precedence: one measured on this GPU
-// for this shape, a known good one, or the best by the cost model.
+// The schedule of a matmul is the first of these that exists: a schedule
+// measured on this GPU for this shape, a known good schedule, or the schedule
+// that the cost model predicts to be the fastest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +38,8 @@ using namespace moec::compiler;
 
 static bool mayBeSplit(moe::ProgramOp program, const MatmulProblem &problem,
                        const Schedule &schedule, const Hardware &hardware) {
-  // The sum of two halves of k may differ in its last bits from the whole sum.
+  // Adding two partial sums over halves of K may change the last bits of the
+  // result compared with one sum over K.
   return !program.getBatchInvariant() &&
          program.getTarget().getArchRow().has("clusters") &&
          engineOf(schedule).maySplit(problem, schedule, hardware);
@@ -77,7 +79,7 @@ static FailureOr<moe::ScheduleAttr> selectMatmul(moe::KernelOp kernel,
   return scheduleAttr<moe::MatmulScheduleAttr>(program, *chosen);
 }
 
-/// Accepts any legal schedule.
+/// Accepts any legal schedule of an engine that the report admits.
 static FailureOr<moe::ScheduleAttr> acceptMatmul(moe::KernelOp kernel) {
   auto program = kernel->getParentOfType<moe::ProgramOp>();
   const moe::ScheduleAttr stands = kernel.getScheduleAttr();
@@ -117,7 +119,8 @@ static void planMatmul(moe::KernelOp kernel, LaunchPlan &plan) {
   const int64_t cluster =
       schedule.getCluster().empty() ? 1 : schedule.getCluster()[0];
   plan.sharedBytes = sharedBytes(problem, numbers);
-  // Index of the word of tile_count from which CTAs fetch their next tile.
+  // `cursor` is the index of the word in tile_count from which persistent CTAs
+  // fetch their next tile.
   if (schedule.getPersistent())
     plan.cursor = findStage<moe::GroupedMatmulOp>(kernel).isFirst() ? 1 : 2;
   if (numbers.hasRoles()) {
@@ -165,12 +168,12 @@ private:
   moe::GroupedMatmulOp matmul;
   moe::ActivateOp activate;
   moe::QuantizeOp quantize;
-  const bool ofBlocks; ///< tensor cores apply block scales
+  const bool ofBlocks; ///< true if the tensor cores apply block scales
 };
 } // namespace
 
-/// Returns the C++ type of an operand. Block-scaled MMAs read two 4-bit codes
-/// as one element.
+/// Returns the C++ element type of a matmul operand. Block-scaled MMA
+/// instructions read two 4-bit codes as one element.
 std::string MatmulText::multipliedType(mlir::Value value) {
   return ofBlocks && elementBits(elementTypeOf(value)) == 4 &&
                  multipliedBits(matmul) == 4
@@ -181,8 +184,8 @@ std::string MatmulText::multipliedType(mlir::Value value) {
 void MatmulText::addOperand(OpOperand &operand) {
   const StringRef name = matmul.getOperandName(operand.getOperandNumber());
   const mlir::Value value = operand.get();
-  // Producer warps copy weight codes that are narrower than the operands of
-  // lhs, because a tensor map cannot expand them to bytes.
+  // If weight codes are narrower than lhs elements, producer warps copy and
+  // expand them to bytes, because a tensor map cannot do that.
   const auto spreadsCodes = [&] {
     return ofBlocks && elementBits(elementTypeOf(matmul.getRhs())) <
                            elementBits(elementTypeOf(matmul.getLhs()));
@@ -218,8 +221,8 @@ void MatmulText::addFields() {
     emission.pointer("result", cppType(resultOfMatmul(emission.kernel)), true);
 }
 
-/// Returns the MMA type with its operand types and, if it has them, the types
-/// of block scales and weights.
+/// Returns the MMA type. Its template arguments are the operand type and, for
+/// block scales, the types of the scales and the weights.
 std::string MatmulText::mma() {
   const bool isNative = catalog::choosesNative(
       &engine.row, elementTypeOf(matmul.getLhs()),

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and members in this file are those listed in
-// templates/moe/kernel/quantize.cuh, the additional ones of route.cuh, or those
-// of store_chunk.cuh.
+// The fields and Config members are those that one of these headers lists:
+// templates/moe/kernel/quantize.cuh, route.cuh (for quantization fused with
+// routing), or store_chunk.cuh (for quantized matmul results).
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,8 @@ using mlir::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Returns the policy of templates/moe/math/emulated.cuh for a descriptor.
+/// Returns the C++ policy of templates/moe/math/emulated.cuh that emulates
+/// quantization by the descriptor.
 static std::string emulatedPolicy(moe::DescriptorAttr descriptor) {
   const std::string element(
       cppElementType(elementTypeName(descriptor.getElement())));
@@ -96,7 +97,8 @@ static int64_t columnsOf(mlir::Value value) {
 
 void compiler::addQuantization(Emission &emission) {
   moe::KernelOp kernel = emission.kernel;
-  // The fields and members of routing already exist if the kernel also routes.
+  // If the kernel also routes, the fields and Config members for routing have
+  // already been added.
   const bool joins = bool(findStage<moe::RouteOp>(kernel));
   auto amax = findStage<moe::AmaxOp>(kernel);
   auto quantize = findStage<moe::QuantizeOp>(kernel);
@@ -110,7 +112,8 @@ void compiler::addQuantization(Emission &emission) {
   ArgumentLayout &args = emission.args();
   moe::StageOpInterface stage =
       amax ? moe::StageOpInterface(amax) : moe::StageOpInterface(quantize);
-  // Rows are those of tokens, unless offsets define them.
+  // If `offsets` is null, the rows are tokens, so the kernel needs the number
+  // of tokens.
   const auto addTokens = [&] {
     if (!offsets && !args.has("tokens"))
       args.size("tokens", Expression::symbol("tokens"));
@@ -152,7 +155,8 @@ void compiler::addQuantization(Emission &emission) {
 }
 
 Expression compiler::ctasToQuantize(moe::KernelOp kernel, std::string &label) {
-  // Columns that a thread emulates, and threads that share a group of 128.
+  // kWidth: columns that a thread emulates. kLanesOfGroup: threads that share a
+  // group of 128 columns.
   constexpr int64_t kWidth = 8, kLanesOfGroup = 16;
   auto quantize = findStage<moe::QuantizeOp>(kernel);
   const int64_t threads = kernel.getScheduleAttr().getThreads();
@@ -172,14 +176,15 @@ Expression compiler::ctasToQuantize(moe::KernelOp kernel, std::string &label) {
     return ceilDiv(rows, Expression(int64_t(*quantize.getBlockRows())));
   }
   if (wholeRows) {
-    // Each thread of a row has at most 16 columns, up to 256 threads.
+    // A row is handled by 32 to 256 threads. Each has at most 16 columns unless
+    // the row has more than 4096.
     const int64_t threadsOfRow = std::clamp<int64_t>(
         llvm::PowerOf2Ceil(llvm::divideCeil(columns, 16)), 32, 256);
     const int64_t rowsOfCta = std::max<int64_t>(threads / threadsOfRow, 1);
     label = fmt::format("{}x{}", rowsOfCta, columns);
     return ceilDiv(rows, Expression(rowsOfCta));
   }
-  // No group spans two rows.
+  // A group never spans two rows.
   const bool emulated = quantize.isEmulated() || quantize.scalesBlocks();
   group = emulated ? std::max(group, kWidth) : group;
   const int64_t lanes = emulated ? group / kWidth : kLanesOfGroup;

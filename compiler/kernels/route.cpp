@@ -18,9 +18,10 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Returns the maximum threads of a CTA for which registers suffice. Each lane
-/// holds every 32nd logit of its row and its key, and compares those of each
-/// group or of each round.
+/// Returns the maximum number of threads per CTA such that the registers
+/// suffice. Each lane holds every 32nd logit of a row and its sort key. Expert
+/// groups and the rounds of sparsemixer need more registers for comparisons, as
+/// do more than 512 experts.
 static int64_t threadsToRoute(moe::RouteOp route) {
   const bool many = route.getNumExperts() > 512;
   const bool parts = route.getRouting().getGroups() > 0 ||
@@ -29,7 +30,7 @@ static int64_t threadsToRoute(moe::RouteOp route) {
 }
 
 /// Makes a schedule in which each warp routes one token at a time. If the
-/// kernel permutes, one CTA or one cluster does it.
+/// kernel also permutes, the grid for routing is one CTA or one cluster.
 static FailureOr<moe::ScheduleAttr> selectRoute(moe::KernelOp kernel,
                                                 MeasuredSchedules &) {
   auto program = kernel->getParentOfType<moe::ProgramOp>();
@@ -62,7 +63,8 @@ static FailureOr<moe::ScheduleAttr> selectRoute(moe::KernelOp kernel,
   return scheduleAttr<moe::BlockScheduleAttr>(program, fields);
 }
 
-/// Plans the grid. One CTA or one cluster permutes.
+/// Plans the grid. If the kernel permutes, the grid for routing is one CTA or
+/// one cluster, because the permutation needs the counts of all tokens.
 static void planRoute(moe::KernelOp kernel, LaunchPlan &plan) {
   const moe::ScheduleAttr schedule = kernel.getScheduleAttr();
   const int64_t cluster =
@@ -73,7 +75,7 @@ static void planRoute(moe::KernelOp kernel, LaunchPlan &plan) {
                   : tokenBlocks(count.getBlockTokens(), count.getMostBlocks());
   if (!findStage<moe::QuantizeOp>(kernel))
     return;
-  // Additional whole clusters quantize in the same launch.
+  // Additional clusters in the same launch quantize x.
   Expression more = ctasToQuantize(kernel, plan.label);
   if (cluster > 1)
     more = ceilDiv(more, Expression(cluster)) * Expression(cluster);
@@ -83,7 +85,7 @@ static void planRoute(moe::KernelOp kernel, LaunchPlan &plan) {
 static void addResults(moe::KernelOp kernel, Emission &emission) {
   emission.pointer("topk_ids", "int", true);
   emission.pointer("topk_weights", "float", true);
-  // A part of a layer may return neither ids nor weights.
+  // A package for only a part of a layer may not return ids and weights.
   if (const std::string ids = emission.outputOf("topk_ids"); !ids.empty())
     emission.args().pointer("ids", "int", ids, true);
   if (const std::string weights = emission.outputOf("topk_weights");
@@ -98,7 +100,7 @@ static void addResults(moe::KernelOp kernel, Emission &emission) {
   } else if (findStage<moe::PairRowsOp>(kernel)) {
     emission.pointer("positions", "int", true);
   } else if (!emission.boundTo("block_counts").empty()) {
-    // A part of a layer does not use the counts.
+    // A package for only the routing does not use the counts.
     emission.pointer("block_counts", "int", true);
   }
 }

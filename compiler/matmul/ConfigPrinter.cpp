@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The text depends only on the kernel and contains no paths, dates or versions,
-// so that equal kernels have equal cache keys.
+// The text depends only on the kernel and contains no paths, dates or versions.
+// Equal kernels therefore have equal cache keys.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,7 +42,7 @@ void ConfigPrinter::flag(std::string_view name, bool value) {
 }
 
 void ConfigPrinter::real(std::string_view name, double value) {
-  // Hexadecimal is exact and independent of the locale.
+  // The hexadecimal form is exact and independent of the locale.
   line(fmt::format("static constexpr float {} = {:a}f;", name,
                    double(float(value))));
 }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engines and emitters specify the members of a Config. Only this class
-// determines how they are written as C++.
+// Engines and emitters specify a Config's members. This class alone determines
+// how the members are written as C++.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,9 +29,9 @@ public:
               std::string_view member);
   void number(std::string_view name, int64_t value);
   void flag(std::string_view name, bool value);
-  /// Adds a float with its exact value.
+  /// Adds a float constant with its exact value.
   void real(std::string_view name, double value);
-  /// Opens a nested struct, which contains the members up to close().
+  /// Opens a nested struct. Members are added to it until close() is called.
   void open(std::string_view nested);
   void close();
   /// Returns the complete text "struct Config {...};".

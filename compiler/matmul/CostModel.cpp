@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The constants in this file were fitted to an H100, together with those of
-// engine wgmma. They scale with the properties of the GPU's catalog row.
+// The constants in this file and the constants of engine wgmma were fitted
+// together on an H100. For other GPUs they are scaled by the values in the
+// GPU's catalog row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,12 +21,13 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Bytes in flight on an SM for which half of the bandwidth is reached.
+/// Bytes in flight per SM at which a kernel reaches half of the bandwidth.
 static constexpr double kHalfBandwidthBytes = 8 << 10;
-/// Bandwidth with enough bytes in flight, relative to that of a plain read.
+/// Bandwidth with enough bytes in flight, relative to the bandwidth of a plain
+/// read.
 static constexpr double kFullBandwidth = 1.04;
-/// Exponent of the norm that combines overlapping parts. The longest part
-/// dominates.
+/// Exponent p of the p-norm that combines the overlapping parts: time = (sum of
+/// part^p)^(1/p). The longest part dominates.
 static constexpr double kOverlap = 3.75;
 
 std::string_view Cost::bound() const {
@@ -56,7 +58,8 @@ Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
   work.columnTiles = std::ceil(double(p.n) / double(s.tileN));
   work.weights = work.rowTiles.count * double(p.n) * double(p.k);
   double tiles = work.rowTiles.count * work.columnTiles;
-  // If there are few tiles, the CTAs of a cluster split k of a tile.
+  // If there are few tiles, the CTAs of a cluster split the K dimension of each
+  // tile.
   if (tiles <= double(mostTilesToSplit(hw)) && engine.maySplit(p, s, hw))
     tiles *= double(kSplit);
   const double sms = double(hw.sms);
@@ -80,7 +83,7 @@ Cost compiler::estimate(const MatmulProblem &p, const Schedule &s,
       work.resident * double(s.stages - 1) * double(s.tileK) *
       (double(s.tileN) * ofElement + double(std::min(s.tileM, s.tileN)) * eb);
   const double reach = inFlight / (inFlight + kHalfBandwidthBytes);
-  // One SM cannot use more than about twice its share of the bandwidth.
+  // One SM cannot use more than about twice the average bandwidth per SM.
   const double busy = std::min(1.0, 2.0 * std::min(tiles, sms) / sms);
   cost.memorySeconds =
       cost.bytes / (hw.bandwidth * kFullBandwidth * reach * busy);
@@ -111,7 +114,7 @@ Schedule compiler::best(const MatmulProblem &problem,
   int64_t middle =
       std::max<int64_t>(1, int64_t(std::sqrt(double(problem.minTokens) *
                                              double(problem.maxTokens))));
-  // The ranking does not change for more than a few thousand tokens.
+  // The ranking does not change beyond a few thousand tokens.
   int64_t last = std::min<int64_t>(problem.maxTokens,
                                    std::max<int64_t>(problem.minTokens, 8192));
   const Schedule *winner = &schedules.front();

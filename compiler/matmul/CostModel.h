@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A roofline model of one kernel. Memory, L2 cache and arithmetic overlap; the
-// time to fill the pipelines is added. The memory time follows from the bytes
-// of the experts that get rows and from the bytes in flight of the schedule.
-// The compute time follows from the rows of all tiles, including padding, and
-// the engine's rate. The measurements are in bench/notes/cost-model.md.
+// A roofline model of one kernel. It computes three times that overlap: memory,
+// L2 cache and arithmetic. The memory time follows from the bytes that are read
+// for the experts with rows, and from the bytes that the schedule keeps in
+// flight. The compute time follows from the rows in all tiles, including
+// padding, and from the engine's rate. The time to fill the pipelines is added.
+// bench/notes/cost-model.md has the measurements.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,37 +25,42 @@
 
 namespace moec::compiler {
 
-/// Time to fill the pipeline stages and to drain the epilogue of one CTA.
+/// Time of a CTA that overlaps with no other work: filling the pipeline stages
+/// and draining the epilogue.
 inline constexpr double kTileSeconds = 1.0e-6;
-/// Time of a kernel that reads 1 MB in excess of bytes / bandwidth.
+/// Time of a kernel that reads 1 MB, minus bytes / bandwidth.
 inline constexpr double kRampSeconds = 1.6e-6;
 
 struct Cost {
   double memorySeconds = 0, l2Seconds = 0, computeSeconds = 0;
-  double convertSeconds = 0;  ///< to convert weights to operands
-  bool convertsFirst = false; ///< see Engine; if false, it overlaps
-  double fillSeconds = 0;     ///< startup and tail of the kernel
+  double convertSeconds = 0; ///< time to convert weights to MMA operands
+  /// See Engine::convertsFirst(); if false, the conversion overlaps with the
+  /// MMAs.
+  bool convertsFirst = false;
+  double fillSeconds = 0; ///< startup and tail of the kernel
   double seconds = 0;
-  double bytes = 0; ///< weights, rows and result, each counted once
-  double flops = 0; ///< without the padding of tiles
-  /// Returns the longest part: "memory", "l2", "compute", "convert" or
-  /// "latency".
+  double bytes = 0; ///< weights, lhs rows and result, each counted once
+  double flops = 0; ///< without padding rows
+  /// Returns the name of the longest part: "memory", "l2", "compute", "convert"
+  /// or "latency".
   std::string_view bound() const;
-  /// Sets `seconds` from the parts.
+  /// Computes `seconds` from the parts.
   void add();
 };
 
-/// Estimates the kernel of a grouped matmul for this distribution of rows.
+/// Estimates the time of a grouped matmul kernel for the distribution `rows`.
 Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware, const ExpertRows &rows);
 
-/// Estimates a run of `tokens` tokens in which all experts are equally likely.
+/// Estimates the time for a run with `tokens` tokens in which each token
+/// chooses all experts with equal probability.
 Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware, int64_t tokens);
 
-/// Returns the best of `schedules` (not empty) for the problem's token range.
-/// The criterion is the geometric mean of the times at the smallest, middle and
-/// largest token count. On a tie the earlier schedule is returned.
+/// Returns the fastest of `schedules` (not empty) for the problem's token
+/// range. The criterion is the geometric mean of the estimated times at the
+/// smallest, middle and largest token count. On a tie the earlier schedule is
+/// returned.
 Schedule best(const MatmulProblem &problem,
               const std::vector<Schedule> &schedules, const Hardware &hardware);
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The order of the engines is that of the catalog, which is by priority.
+// Engines are sorted in catalog order, which is their priority.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,9 @@
 using namespace moec;
 using namespace moec::compiler;
 
-// A file whose name has no catalog row would cause a null pointer, and a row
-// without a file would cause layers that no engine serves.
+// Checks at compile time that each engine file has a catalog row and each row
+// has a file. A file without a row would cause a null pointer. A row without a
+// file would cause layers that no engine supports.
 #define MOEC_ENGINE(name)                                                      \
   static_assert(catalog::find(catalog::kEngines, #name) != nullptr,            \
                 "compiler/matmul/" #name ".cpp has no row in Engines.h");
@@ -62,7 +63,7 @@ const Engine &compiler::engineOf(const Schedule &schedule) {
 std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
                                                 const Schedule &s,
                                                 const Hardware &hardware) {
-  // Kernels multiply groupM by the number of column tiles in 32 bits.
+  // Kernels compute groupM times the number of column tiles in 32-bit integers.
   constexpr int64_t kMostOfGroup = 1024;
   const Engine &engine = engineOf(s);
   if (s.groupM > kMostOfGroup)
@@ -192,8 +193,8 @@ std::string compiler::describe(const Schedule &s) {
                      s.tileN, s.tileK, s.stages, warps);
 }
 
-/// Returns the names of a schedule member's values in a Config, for example
-/// "kStages" for "stages".
+/// Returns the Config constants that hold the values of a schedule member, for
+/// example "kStages" for "stages".
 static std::vector<std::string> configNames(std::string_view member) {
   if (member == "tile")
     return {"kTileM", "kTileN", "kTileK"};

@@ -6,16 +6,21 @@
 //===----------------------------------------------------------------------===//
 //
 // An engine is an instruction family that multiplies the tiles of a grouped
-// matmul, such as wgmma. It defines which tile sizes serve a problem, which
-// schedules are legal and which are good, what resources they need, what they
-// cost, and which type its kernel's Config names. The engine of a row of
-// dialect/catalog/Engines.h is implemented in the file of the same name, such
-// as `wgmma.cpp`. Multistage.h and WarpSpecialized.h have what engines with the
-// same use of warps share.
+// matmul, such as wgmma. For a problem, it defines
 //
-// Two files implement no engine in this sense: Gemv.h (the two few-token
-// kernels, with their own schedule) and Slices.h (a kernel that fuses the
-// second matmul with the combine).
+// * the supported tile sizes and the legal schedules,
+// * the known good schedules,
+// * the resources and the time that a schedule needs,
+// * the MMA type that the kernel's Config names.
+//
+// Each row of dialect/catalog/Engines.h is implemented in the file of the same
+// name, such as wgmma.cpp. Two base classes hold what several engines share:
+// Multistage.h (each warp copies and multiplies) and WarpSpecialized.h
+// (producer and consumer warps).
+//
+// Two files have schedules of their own that are not an Engine: Gemv.h (the two
+// few-token kernels) and Slices.h (a kernel that fuses the second matmul with
+// the combine).
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +39,7 @@
 
 namespace moec::compiler {
 
-/// Source of a rule: a file of bench/notes with the measurements, and their
+/// Source of a rule: the file in bench/notes with the measurements, and their
 /// date.
 struct Measured {
   std::string_view source, date;
@@ -43,65 +48,73 @@ struct Measured {
 inline constexpr double kAnyRows = std::numeric_limits<double>::infinity();
 
 /// The conditions of a rule. A condition with its default value always holds.
-/// Sizes of weights are for one expert, in the element type of the MMA.
+/// Weight sizes are per expert, in the MMA's element type.
 struct When {
-  int64_t elementBytes = 0; ///< of an operand element
+  int64_t elementBytes = 0; ///< bytes of an operand element
   int64_t tileRows = 0;
+  /// Bits of a weight code (quantized value); see MatmulProblem.
   int64_t codeBits = 0;
-  /// True for the layer's first matmul.
+  /// True: only the layer's first matmul. False: only the second.
   std::optional<bool> first = std::nullopt;
+  /// Conditions on the MatmulProblem members of the same names.
   std::optional<bool> groupScales = std::nullopt;
   std::optional<bool> addsFast = std::nullopt;
   std::optional<bool> quantizesGroups = std::nullopt;
-  /// The rows of the first matmul are batched by expert, not gathered.
+  /// True: only a first matmul whose rows are batched by expert instead of
+  /// gathered.
   std::optional<bool> rowsByExpert = std::nullopt;
-  bool isWide = false; ///< the engine uses wide tiles for the problem
+  /// True: only problems for which the engine uses wide tiles.
+  bool isWide = false;
   int64_t leastN = 0, leastK = 0;
   int64_t wholeN = 0; ///< n must be a multiple of this
-  /// Exclusive lower and inclusive upper bound on the bytes of the layer's
-  /// first weight, and upper bound on the bytes of a weight row.
+  /// Bounds on the bytes of the layer's first weight (`firstAbove` exclusive,
+  /// `firstUpTo` inclusive), and upper bound on the bytes of a weight row. 0:
+  /// no bound.
   int64_t firstAbove = 0, firstUpTo = 0, rowBytesUpTo = 0;
   /// Upper bound on the mean number of rows per expert at the variant's largest
   /// token count.
   double mostRows = kAnyRows;
-  WordList weights = {}; ///< element types of weights in fragment order
+  WordList weights = {}; ///< element types of weights in MMA fragment order
   /// Upper bound on MatmulProblem::registers.
   Registers registers = Registers::Many;
 };
 
-/// A rule: the choice that measured best for problems that meet the conditions.
+/// A rule: the choice that was fastest for problems that meet the conditions.
 template <typename T> struct Rule {
   When when;
   T then;
   Measured measured = {};
 };
 
-/// A number of tile rows for problems of up to When::mostRows mean rows per
-/// expert. Tile rows after an expert's last row are wasted, and an expert with
-/// more rows than a tile reads its weights more than once. Row counts vary
-/// between experts, so the rules switch to the next larger tile before the mean
-/// fills the smaller one.
+/// The tile rows for problems with at most When::mostRows mean rows per expert.
+/// Too many tile rows waste work on padding after an expert's last row. With
+/// too few tile rows, an expert has several tiles, and every tile reads the
+/// weights again. Row counts vary between experts, so the rules switch to the
+/// next larger tile before the mean number of rows fills the smaller tile.
 struct TileChoice {
   int64_t rows = 0;
   /// If not 0, an expert's rows are distributed evenly over its tiles, in
-  /// multiples of `step`. If 0, all of an expert's tiles except the last are
-  /// full.
+  /// multiples of `step` rows. If 0, all of an expert's tiles except the last
+  /// are full.
   int64_t step = 0;
-  bool isWide = false; ///< 256 weight rows; schedule rules of wide tiles apply
+  /// Tiles have 256 weight rows; schedule rules with When::isWide apply.
+  bool isWide = false;
 };
 using TileRule = Rule<TileChoice>;
 
-/// A schedule that measured well for several layers on GPUs with large shared
+/// A schedule that was fast for several layers on GPUs with large shared
 /// memory.
 struct ScheduleChoice {
   int64_t tileN = 0;
   int64_t tileK = 0; ///< 0: the engine chooses it
   int64_t stages = 0;
   int64_t group = 1, ctasPerSm = 1;
-  int64_t warpgroupRows = 64; ///< for warp roles, see rowsOfWarpgroup()
-  WarpGrid warps = {};        ///< for engines without warp roles
+  /// For warp-specialized engines, see rowsOfWarpgroup().
+  int64_t warpgroupRows = 64;
+  WarpGrid warps = {}; ///< for engines without warp roles
   bool swap = true;
-  /// Only used if no other engine has a legal schedule.
+  /// The schedule is used only if the other engines have no legal good
+  /// schedule.
   bool behindOthers = false;
 };
 using ScheduleRule = Rule<ScheduleChoice>;
@@ -111,19 +124,19 @@ struct GoodSchedule {
   bool behindOthers = false;
 };
 
-/// The tiles that a kernel computes.
+/// The work of a kernel: the tiles that it computes.
 struct MatmulWork {
   ExpertRows::Tiles rowTiles;
-  double columnTiles = 0; ///< column tiles of each row tile
-  double tilesOfSm = 0;   ///< mean number of tiles per multiprocessor
-  double resident = 1;    ///< CTAs per multiprocessor that have a tile
-  double weights = 0;     ///< weight elements loaded, counted for each tile
+  double columnTiles = 0; ///< number of column tiles per row tile
+  double tilesOfSm = 0;   ///< mean number of tiles per SM
+  double resident = 1;    ///< number of CTAs per SM that have a tile
+  double weights = 0;     ///< weight elements loaded; each tile loads its own
 };
 
 struct EngineCost {
   double computeSeconds = 0;
-  double convertSeconds = 0; ///< to convert weights to operands
-  double fillSeconds = 0;    ///< startup and tail of the kernel or of its CTAs
+  double convertSeconds = 0; ///< time to convert weights to MMA operands
+  double fillSeconds = 0;    ///< startup and tail of the kernel, or of its CTAs
 };
 
 class Engine {
@@ -133,97 +146,101 @@ public:
   virtual ~Engine() = default;
   const catalog::Engine &row;
 
-  /// Returns the tile rules, ascending by When::mostRows. The last rule serves
-  /// all remaining problems.
+  /// Returns the tile rules, ascending by When::mostRows. The last rule applies
+  /// to all remaining problems.
   virtual std::span<const TileRule> tileRules() const = 0;
-  /// Returns the schedule rules, best first. Their schedules need not be legal.
+  /// Returns the schedule rules, best first. The schedules need not be legal.
   virtual std::span<const ScheduleRule>
   scheduleRules(const MatmulProblem &) const {
     return {};
   }
-  /// Returns the legal tile sizes of a problem for messages, such as "multiples
-  /// of 16 up to 256".
+  /// Describes the legal tile rows for a problem in messages, such as
+  /// "multiples of 16 up to 256".
   virtual std::string possibleTileRows(const MatmulProblem &problem) const = 0;
-  /// Returns true if all conditions hold, without regard to When::mostRows.
+  /// Returns true if all conditions except When::mostRows hold.
   bool serves(const When &when, const MatmulProblem &problem) const;
   bool holds(const When &when, const MatmulProblem &problem) const {
     return serves(when, problem) && problem.meanRows() <= when.mostRows;
   }
-  /// Returns true if the first tile rule that holds uses wide tiles.
+  /// Returns true if the first tile rule whose conditions hold uses wide tiles.
   bool isWide(const MatmulProblem &problem) const;
-  /// Returns the schedules of all rules that hold.
+  /// Returns the schedules of all rules whose conditions hold.
   std::vector<GoodSchedule> goodSchedules(const MatmulProblem &problem,
                                           const Hardware &hardware) const;
   /// Returns legal schedules, with ctasPerSm set, for the cost model to rank.
   /// The result is not empty if the GPU is in the catalog and problem.tileRows
-  /// is a tile size of the engine's rules.
+  /// is one of the engine's tile sizes.
   virtual std::vector<Schedule> candidates(const MatmulProblem &problem,
                                            const Hardware &hardware) const = 0;
 
-  /// Returns why the schedule is illegal by the engine's own conditions, or
-  /// nullopt. The free function whyIllegal() below also checks the conditions
-  /// common to all engines.
+  /// Returns the reason why the schedule violates a condition of this engine,
+  /// or nullopt. The free function whyIllegal() below also checks the
+  /// conditions that are common to all engines.
   virtual std::optional<std::string>
   whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
-  /// Returns why a separate launch must quantize a result by groups, or nullopt
-  /// if the epilogue can. The epilogue can if a CTA's tile contains whole
-  /// groups. If it can, the problem has candidates.
+  /// Returns the reason why the epilogue cannot quantize the result by groups,
+  /// so that a separate launch must do so. Returns nullopt if the epilogue can:
+  /// each CTA's tile contains whole groups. In that case candidates() is not
+  /// empty.
   virtual std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const = 0;
-  /// Returns true if the CTAs of a cluster split K of a tile in runs with so
-  /// few active experts that there are no more tiles than CTAs
-  /// (templates/moe/matmul/roles/split.cuh).
+  /// Returns true if two CTAs of a cluster may split the K dimension of a tile.
+  /// They do so in runs with so few active experts that there are fewer tiles
+  /// than CTAs (templates/moe/matmul/roles/split.cuh).
   virtual bool maySplit(const MatmulProblem &, const Schedule &,
                         const Hardware &) const {
     return false;
   }
-  /// mapsRows() returns true if TMA loads the contiguous rows of a second
-  /// matmul. kBoxRows is the number of rows of a TMA box, as in the templates.
+  /// kBoxRows: rows of a TMA box, as in the templates. mapsRows() returns true
+  /// if TMA loads the lhs rows of a second matmul, which are contiguous.
   static constexpr int64_t kBoxRows = 64;
   virtual bool mapsRows(const MatmulProblem &, const Schedule &) const {
     return false;
   }
-  /// Returns true if kernels of slices (Slices.h) may be used with this engine.
+  /// Returns true if the engine supports kernels that multiply in slices
+  /// (Slices.h).
   virtual bool hasSlices() const { return false; }
-  /// Returns true if CTAs are persistent: each processes tiles until none is
+  /// Returns true if CTAs are persistent: each CTA computes tiles until none is
   /// left, and TMA loads the weights.
   virtual bool isPersistent() const = 0;
 
-  /// Returns the dynamic shared memory of a CTA in bytes. It must equal
-  /// moe::sharedBytes of the templates; every emitted .cu file asserts this.
+  /// Returns the dynamic shared memory per CTA in bytes. It must equal
+  /// moe::sharedBytes() of the templates; every emitted .cu file asserts this.
   virtual int64_t sharedBytes(const MatmulProblem &problem,
                               const Schedule &schedule) const = 0;
-  /// Returns the columns of tensor memory that a CTA allocates. Returns 0 if
-  /// accumulators are in registers.
+  /// Returns the number of tensor memory columns that a CTA allocates. Returns
+  /// 0 if the accumulators are in registers.
   virtual int64_t tensorColumns(const MatmulProblem &, const Schedule &) const {
     return 0;
   }
-  /// Returns the number of registers of a thread at launch.
+  /// Returns the number of registers per thread at launch.
   virtual int64_t registers(const MatmulProblem &problem,
                             const Schedule &schedule) const = 0;
-  /// Returns the CTAs per multiprocessor for a measured schedule.
+  /// Returns the number of CTAs per SM for a measured schedule.
   virtual int64_t ctasPerSm(const MatmulProblem &problem,
                             const Schedule &schedule,
                             const Hardware &hardware) const = 0;
-  /// Returns the granularity of the rows that the MMAs of a tile compute.
+  /// Returns the granularity of a tile's rows: the MMAs compute multiples of
+  /// this number of rows.
   virtual int64_t rowStep(const Schedule &schedule) const {
     return schedule.tileM;
   }
   virtual EngineCost cost(const MatmulProblem &problem,
                           const Schedule &schedule, const Hardware &hardware,
                           const MatmulWork &work) const = 0;
-  /// Returns true if warps convert the weights of a pipeline stage before they
-  /// multiply them, so that the conversion does not overlap with the MMAs.
+  /// Returns true if a warp converts the weights of a pipeline stage and then
+  /// multiplies them, so that the conversion does not overlap with the warp's
+  /// MMAs.
   virtual bool convertsFirst() const { return false; }
 
-  /// Returns the `Mma` type of a Config for the C++ element type of the
-  /// operands. For `isNative`, see catalog::choosesNative.
+  /// Returns the C++ type `Mma` of a Config. `type` is the C++ element type of
+  /// the operands. For `isNative`, see catalog::choosesNative().
   virtual std::string mma(const MatmulProblem &problem,
                           const Schedule &schedule, std::string_view type,
                           bool isNative) const = 0;
 
 protected:
-  /// Copies the warps and the CTAs per SM of a choice to a schedule.
+  /// Copies the warp layout and the CTAs per SM from a choice to a schedule.
   virtual void setWarps(Schedule &schedule, const ScheduleChoice &choice,
                         const MatmulProblem &problem,
                         const Hardware &hardware) const = 0;
@@ -233,37 +250,37 @@ protected:
 std::span<const Engine *const> allEngines();
 /// Returns the engine with this name, or null.
 const Engine *findEngine(std::string_view name);
-/// Returns the engine of a schedule.
+/// Returns the engine that the schedule names.
 const Engine &engineOf(const Schedule &schedule);
 
-/// Returns a sentence that states why the schedule cannot serve the problem, or
-/// nullopt.
+/// Returns a sentence that states why the schedule is illegal for the problem
+/// on this GPU, or nullopt.
 std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Schedule &schedule,
                                       const Hardware &hardware);
 
-/// Returns the first good schedule that is legal (source "default") and whose
+/// Returns the first good schedule (source "default") that is legal and whose
 /// engine is in `engines`, or nullopt.
 std::optional<Schedule> knownGood(const MatmulProblem &problem,
                                   const Engines &engines,
                                   const Hardware &hardware);
 
 int64_t sharedBytes(const MatmulProblem &problem, const Schedule &schedule);
-/// Returns the number of CTAs that fit on one SM by shared memory, registers
-/// and threads.
+/// Returns the number of CTAs that fit on one SM. Shared memory, registers and
+/// threads limit it.
 int64_t occupancy(const MatmulProblem &problem, const Schedule &schedule,
                   const Hardware &hardware);
 
-/// Returns a description for reports and messages, such as "mma_sync 16x64x64
-/// stages 4 warps 1x4". With warp roles the end is "warps 4+8" (producers +
-/// consumers), or "warps 4+8 of tokens" if tokens are the MMA's rows.
+/// Describes the schedule for reports and messages, such as "mma_sync 16x64x64
+/// stages 4 warps 1x4". For warp-specialized schedules the end is "warps 4+8"
+/// (producer + consumer warps), or "warps 4+8 of tokens" if tokens are the
+/// MMA's rows.
 std::string describe(const Schedule &schedule);
 
-/// Adds the nested struct `Schedule` with the members of a schedule to a
-/// Config.
+/// Adds the nested struct `Schedule` to a Config.
 void addSchedule(const Schedule &schedule, ConfigPrinter &config);
 
-/// The engine instances. Engines.inc lists their files.
+/// The engine instances. The generated file Engines.inc lists their files.
 namespace engines {
 #define MOEC_ENGINE(name) const Engine &name();
 #include "compiler/matmul/Engines.inc"

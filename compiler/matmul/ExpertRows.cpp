@@ -12,8 +12,8 @@
 
 using namespace moec::compiler;
 
-/// Calls `use(rows, probability)` for all counts of an expert's rows that have
-/// a significant probability.
+/// Calls `use(rows, probability)` for each possible number of rows per expert
+/// that has a significant probability.
 template <typename Use>
 static void forEachCount(int64_t tokens, double chance, Use use) {
   if (chance <= 0 || tokens <= 0)
@@ -22,7 +22,8 @@ static void forEachCount(int64_t tokens, double chance, Use use) {
     return use(tokens, 1.0);
   const double n = double(tokens), mean = n * chance;
   const double deviation = std::sqrt(mean * (1 - chance));
-  // Counts beyond eight standard deviations have probabilities below 1e-14.
+  // Counts that differ from the mean by more than eight standard deviations
+  // have probabilities below 1e-14.
   const auto first = int64_t(std::max(0.0, std::floor(mean - 8 * deviation)));
   const auto last =
       std::min(tokens, int64_t(std::ceil(mean + 8 * deviation)) + 8);
@@ -62,13 +63,14 @@ double ExpertRows::most() const {
   double highest = 0;
   for (const ExpertGroup &group : groups) {
     const double mean = group.chance * double(numTokens);
-    // The expected maximum of normally distributed counts.
+    // Approximates the expected maximum of independent, normally distributed
+    // counts.
     const double deviation = std::sqrt(mean * (1 - group.chance));
     const double above =
         group.experts > 1 ? std::sqrt(2 * std::log(group.experts)) : 0;
     highest = std::max(highest, mean + above * deviation);
   }
-  // If there are rows, the largest count is at least one.
+  // If the run has rows, some expert has at least one.
   return std::min(std::max(highest, std::min(rows(), 1.0)), double(numTokens));
 }
 

@@ -19,11 +19,11 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Alignment of the start of the ring of weights in shared memory [bytes].
+/// Alignment in bytes of the weight pipeline stages in shared memory.
 static constexpr int64_t kLineBytes = 128;
 
-/// Returns the bytes of static shared memory: maxima, the pairs, and their
-/// order.
+/// Returns the static shared memory in bytes: the maxima (amax), the pairs and
+/// the order of the pairs.
 static int64_t staticBytes(const MatmulProblem &problem) {
   constexpr int64_t kMaxima = 512, kPair = 56;
   return kMaxima + problem.maxTokens * problem.pairs * kPair;
@@ -36,16 +36,17 @@ constexpr Measured kUnits = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
 struct GemvRule {
   struct When {
-    bool inFragments = false; ///< weights are codes in fragment order
+    bool inFragments = false; ///< weights are codes in MMA fragment order
     int64_t codeBits = 0, groupK = 0, elementBytes = 0;
-    /// True for the layer's first matmul.
+    /// True: only the layer's first matmul. False: only the second.
     std::optional<bool> first = std::nullopt;
     int64_t tokensUpTo = 0;
-    /// Upper bound on the bytes of the layer's first weight.
+    /// Upper bound on the bytes of the layer's first weight; 0: no bound.
     int64_t firstUpTo = 0;
-    /// The units of all pairs together are at least as many as the SMs.
+    /// All pairs together have at least as many units as the GPU has SMs. A
+    /// unit is a block of weight rows (see GemvSchedule).
     bool unitsFillGpu = false;
-    /// The units of one expert are at most as many as the SMs.
+    /// One expert has at most as many units as the GPU has SMs.
     bool unitsFitGpu = false;
   } when;
   struct Then {
@@ -56,11 +57,12 @@ struct GemvRule {
   Measured measured = {};
 };
 
-/// The first rule that holds applies. `stages` is for gate_up, which reads two
-/// weight rows for each result; down reads one and has twice as many stages.
-/// With fewer bytes in flight other engines' kernels are faster. The exception
-/// is a second kernel that routes and prefetches its weights while the first
-/// one runs.
+/// The first rule whose conditions hold applies. `stages` is for the gate_up
+/// kernel, which reads two weight rows per result. The down kernel reads one
+/// weight row per result and has twice as many stages. With fewer bytes in
+/// flight, the other engines' kernels are faster. The first rule is an
+/// exception: the second kernel routes and prefetches its weights while the
+/// first kernel runs.
 // clang-format off
 constexpr GemvRule kGemvRules[] = {
     {{.elementBytes = 1, .tokensUpTo = 1, .firstUpTo = 8 << 20}, {.warps = 16, .stages = 4, .besideNext = true}, kBeside},
@@ -96,8 +98,8 @@ static bool holds(const GemvRule::When &when, const MatmulProblem &problem,
          (!when.unitsFitGpu || units <= hardware.sms);
 }
 
-/// Returns the columns of a k step. A unit of one slab processes two slabs
-/// along k.
+/// Returns the number of columns in a k step. A unit of one slab (16 weight
+/// rows) processes two slabs along k.
 static int64_t stepColumns(const GemvSchedule &schedule) {
   return (schedule.unitRows == kSlabRows ? 2 : 1) * kSlabBlock;
 }
@@ -109,9 +111,9 @@ static int64_t stepGroups(const MatmulProblem &problem,
   return isShared ? 1 : columns / std::min(problem.groupK, kSlabBlock);
 }
 
-/// Returns the bytes of shared memory. Each warp has a slot for each pipeline
-/// stage, which holds the codes, scales and lhs rows of one step. The
-/// accumulators of two items follow the slots.
+/// Returns the dynamic shared memory in bytes. Each warp has one slot per
+/// pipeline stage, which holds the codes, scales and lhs rows of one k step.
+/// The accumulators of two work items follow the slots.
 static int64_t slabRingBytes(const MatmulProblem &problem,
                              const GemvSchedule &schedule) {
   const int64_t rows = schedule.unitRows, columns = stepColumns(schedule);
@@ -137,7 +139,7 @@ int64_t compiler::sharedBytes(const MatmulProblem &problem,
     operand += rows * scales * 4;
   }
   operand = (operand + kLineBytes - 1) / kLineBytes * kLineBytes;
-  // A weight row of a step: 16 bytes for each lane, and a scale.
+  // Bytes of a weight row in one k step: 16 bytes per lane, and a scale.
   int64_t row = problem.scaled ? 640 : 512;
   return operand + schedule.threads / 32 * schedule.stages * parts * row;
 }
@@ -150,10 +152,10 @@ int64_t compiler::launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
   return std::max(sharedBytes, least);
 }
 
-/// Returns true if ctasPerSm CTAs fit on an SM, or with besideNext if one CTA
-/// of each of the layer's two kernels fits. In units of 64 rows, each lane
-/// loads 16 bytes of scales and zero points, so a step may not have more of
-/// them.
+/// Returns true if ctasPerSm CTAs fit on an SM. With besideNext, returns true
+/// if one CTA of each of the layer's two kernels fits on an SM together. In
+/// units of 64 rows, each lane loads at most 16 bytes of scales and zero points
+/// per k step, so larger steps do not fit.
 static bool fits(const MatmulProblem &problem, const GemvSchedule &schedule,
                  const Hardware &hardware) {
   constexpr int64_t kLaneBytes = 16, kLanes = 32;
@@ -188,8 +190,8 @@ std::optional<GemvSchedule> compiler::gemvSchedule(const MatmulProblem &problem,
 
 Cost compiler::gemvCost(const MatmulProblem &problem, double touchedExperts,
                         const Hardware &hardware) {
-  // The kernel routes by itself and has no tiles to fill. The constants were
-  // fitted to an H100 (bench/notes/cost-model.md).
+  // The kernel routes by itself and has no tile pipeline to fill. The constants
+  // were fitted on an H100 (bench/notes/cost-model.md).
   constexpr double kKernelSeconds = 4.9e-6, kKernelSecondsOfCodes = 5.8e-6;
   constexpr double kBandwidth = 0.94;
   constexpr ConversionClocks kConversion = {0.016, 1.13};

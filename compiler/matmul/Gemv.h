@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// For a few tokens a layer is computed by two kernels whose time is that of
-// reading the weights, so they keep as many bytes in flight as fit. Kernels of
-// dot products keep the rows of x in shared memory. Kernels of weights in
-// fragment order convert codes (quantized values) to operands of mma.sync and
-// load the rows of x along with them.
+// Two kernels compute a layer for a few tokens. Their time is the time to read
+// the weights, so they keep as many bytes in flight as possible. If weights are
+// not converted, the kernels compute dot products and keep the rows of x in
+// shared memory. If weights are codes (quantized values) in MMA fragment order,
+// the kernels convert the codes to operands of mma.sync, and load the rows of x
+// together with the codes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,20 +28,21 @@ namespace moec::compiler {
 /// Maximum number of (token, expert) pairs that a CTA stores
 /// (templates/moe/routing/few.cuh).
 inline constexpr int64_t kFewPairs = 64;
-/// Number of rows of an expert that a kernel multiplies at a time, if it serves
-/// at least this many tokens (templates/moe/routing/few.cuh).
+/// Number of rows of one expert that a kernel multiplies at a time, if it runs
+/// for at least this many tokens (templates/moe/routing/few.cuh).
 inline constexpr int64_t kFewTileRows = 4;
 
-/// Maximum token count of these kernels. Above it other engines are faster,
-/// because these kernels convert weights again for each row of x.
+/// Maximum token count for which few-token kernels are used. With more tokens,
+/// other engines are faster, because few-token kernels convert the weights
+/// again for each row of x.
 struct FewTokensRule {
   struct When {
     int64_t elementBytes; ///< bytes of an operand element
-    /// Element types of stored weights that are converted to operands. Empty if
-    /// the stored weights are the operands.
+    /// Element types of weights that the kernel converts to operands. Empty if
+    /// the weights are multiplied without conversion.
     WordList weights = {};
-    int64_t groupK = 0; ///< columns that share a scale; 0: any number
-    /// Minimum number of elements of an expert's first weight.
+    int64_t groupK = 0; ///< columns that share a scale; 0: no condition
+    /// Minimum number of elements in an expert's first weight.
     int64_t leastElements = 0;
   } when;
   struct Then {
@@ -56,7 +58,7 @@ inline constexpr Measured kMeasuredSlabs = {"bench/notes/weight-only-h100.md",
 inline constexpr Measured kMeasuredLarge = {"bench/notes/weight-only-h200.md",
                                             "2026-11-30"};
 
-/// The first rule that holds applies.
+/// The first rule whose conditions hold applies.
 // clang-format off
 inline constexpr FewTokensRule kFewTokensRules[] = {
     {{.elementBytes = 1}, {.tokens = 1}, kMeasuredFew},
@@ -69,22 +71,22 @@ inline constexpr FewTokensRule kFewTokensRules[] = {
 };
 // clang-format on
 
-/// Returns the dynamic shared memory of a CTA. It equals the kernel's
+/// Returns the dynamic shared memory per CTA in bytes. It equals the kernel's
 /// sharedBytes().
 int64_t sharedBytes(const MatmulProblem &problem, const GemvSchedule &schedule);
-/// Returns the dynamic shared memory that a launch requests: enough that at
-/// most `ctasPerSm` CTAs fit on an SM. With programmatic dependent launch, CTAs
-/// start while the predecessor ends. Without this limit more of them would
-/// start on the SMs where the predecessor ends first.
+/// Returns the dynamic shared memory in bytes that a launch requests, such that
+/// at most `ctasPerSm` CTAs fit on an SM. With programmatic dependent launch,
+/// CTAs start while the predecessor launch ends. Without this limit, the SMs
+/// that the predecessor leaves first would receive more CTAs than the others.
 int64_t launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
                     const Hardware &hardware);
 
-/// Returns the schedule of the first rule that holds and fits the GPU, or
-/// nullopt.
+/// Returns the schedule of the first rule whose conditions hold and whose
+/// schedule fits the GPU, or nullopt.
 std::optional<GemvSchedule> gemvSchedule(const MatmulProblem &problem,
                                          const Hardware &hardware);
 
-/// Returns the cost of one of the two kernels if it reads the weights of
+/// Estimates the time of one of the two kernels when it reads the weights of
 /// `touchedExperts` experts.
 Cost gemvCost(const MatmulProblem &problem, double touchedExperts,
               const Hardware &hardware);

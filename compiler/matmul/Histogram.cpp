@@ -21,7 +21,7 @@ using namespace moec::compiler;
 using nlohmann::json;
 using Kind = RoutingPattern::Kind;
 
-/// Maximum size of a histogram file, which has one count for each expert.
+/// Maximum size in bytes of a histogram file, which has one count per expert.
 static constexpr size_t kMaxBytes = size_t(1) << 20;
 
 static Result<std::vector<double>> readCounts(const std::string &path) {
@@ -80,14 +80,14 @@ std::vector<double> Histogram::oddsOf(int64_t experts) const {
   return odds;
 }
 
-/// Returns the probability of at least one draw if `draws` is the mean of a
-/// Poisson distribution.
+/// Returns the probability of at least one event if the number of events is
+/// Poisson-distributed with mean `draws`.
 static double chanceOf(double draws) { return -std::expm1(-draws); }
 
-/// Computes the probabilities for drawing `pairs` experts without repetition.
-/// Each expert is drawn at the times of a Poisson process whose rate is its
-/// odds, until `pairs` different experts are drawn. Searches the time at which
-/// the probabilities sum to `pairs`.
+/// Computes the probability that each expert is among `pairs` experts drawn
+/// without repetition. Models the draws as Poisson processes: up to a time t,
+/// an expert with odds w is drawn at least once with probability 1 - exp(-w t).
+/// Finds the t at which these probabilities sum to `pairs`.
 static std::vector<double> chancesBy(const std::vector<double> &odds,
                                      double pairs) {
   const auto sumAt = [&](double time) {
@@ -109,8 +109,8 @@ static std::vector<double> chancesBy(const std::vector<double> &odds,
   return chances;
 }
 
-/// Scales the counts to probabilities that sum to `pairs`. Each is at most one;
-/// the excess is distributed over the others.
+/// Scales the counts to probabilities that sum to `pairs`. A probability above
+/// one is set to one, and the excess is distributed over the other experts.
 static std::vector<double> chancesOfCounts(const std::vector<double> &counts,
                                            double pairs) {
   std::vector<double> chances(counts.size(), 0.0);

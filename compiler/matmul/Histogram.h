@@ -24,29 +24,32 @@ public:
   Histogram() = default;
 
   /// Parses the description of a distribution:
-  ///   - "uniform"
-  ///   - "zipf:EXPONENT": the expert of rank r has odds r^-EXPONENT
-  ///   - "hot:EXPERTS": tokens choose others only after the first EXPERTS
-  ///   - "used:FRACTION": tokens choose only from this fraction of the experts
-  ///   - the path of a JSON file {"rows": [...]} with the rows of each expert
-  /// Returns an error for any other text or if the file cannot be read or
+  /// - "uniform"
+  /// - "zipf:EXPONENT": the r-th most frequent expert has relative frequency
+  ///   r^-EXPONENT
+  /// - "hot:EXPERTS": tokens choose other experts only after the first EXPERTS
+  ///   experts
+  /// - "used:FRACTION": tokens choose only from this fraction of the experts
+  /// - the path of a JSON file {"rows": [...]} with the number of rows per
+  ///   expert
+  /// Returns an error for any other text, or if the file cannot be read or
   /// parsed.
   static Result<Histogram> parse(std::string_view text);
 
   /// Returns the text that parse() accepted, for reports.
   const std::string &text() const { return said; }
 
-  /// Returns for each of `experts` the probability that a token's `pairs`
-  /// choices include it. Experts with equal probability form a group. The sum
-  /// of all probabilities is `pairs`. Returns an error if a file has another
-  /// number of experts, if fewer than `pairs` experts get rows, or if there are
-  /// more hot experts than experts.
+  /// Returns, for each of `experts` experts, the probability that a token's
+  /// `pairs` choices include the expert. Experts with equal probability form a
+  /// group. The probabilities sum to `pairs`. Returns an error if the file has
+  /// a different number of experts, if fewer than `pairs` experts have rows, or
+  /// if there are more hot experts than experts.
   Result<std::vector<ExpertGroup>> chances(int64_t experts,
                                            int64_t pairs) const;
 
 private:
   RoutingPattern pattern;
-  std::vector<double> counts; ///< from a file
+  std::vector<double> counts; ///< rows per expert, from a file
   std::string said = "uniform";
 
   std::vector<double> oddsOf(int64_t experts) const;

@@ -23,17 +23,17 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Maximum number of weight rows of a quantization group, which are those of
-/// the narrowest tile. For wider groups a separate launch is faster
+/// Maximum number of weight rows per quantization group: the width of the
+/// narrowest tile. For larger groups a separate quantization launch is faster
 /// (docs/decisions.md, 020).
 static constexpr int64_t kMostRowsOfGroup = 64;
 
 static constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md",
                                     "2026-11-21"};
 
-/// Tiles of 32 rows are never more than 1 % better than these, and each tile
-/// size costs two compilations. A kernel computes a tile with few rows by a
-/// separate, smaller worker (templates/moe/matmul/roles/grid.cuh).
+/// Tiles of 32 rows are at most 1 % faster than these, and each tile size costs
+/// two kernel compilations. Kernels compute tiles with few rows with a
+/// separate, smaller code path (templates/moe/matmul/roles/grid.cuh).
 static constexpr TileRule kTileRules[] = {
     {{.mostRows = 8}, {.rows = 16}, kTiles},
     {{.mostRows = 48}, {.rows = 64}, kTiles},
@@ -60,10 +60,10 @@ void Multistage::setWarps(Schedule &s, const ScheduleChoice &choice,
       std::clamp<int64_t>(occupancy(problem, s, hardware), 1, choice.ctasPerSm);
 }
 
-/// Returns why a warp cannot multiply its tile with weights in fragment order,
-/// or nullopt. A warp multiplies blocks of 16 x 16. It divides its tokens into
-/// equal parts of at most 64, each of whole blocks
-/// (templates/moe/matmul/atom/mma_sync.cuh).
+/// Returns the reason why warps cannot multiply their tiles if weights are in
+/// fragment order, or nullopt. A warp multiplies blocks of 16 x 16. It divides
+/// its tokens into equal parts of at most 64 tokens, and each part has whole
+/// blocks (templates/moe/matmul/atom/mma_sync.cuh).
 static std::optional<std::string> whyNoBlocks(const Schedule &s) {
   constexpr int64_t kBlock = 16, kMostOfPart = 64;
   const int64_t m = s.tileM / s.grid().m, n = s.tileN / s.grid().n;
@@ -111,7 +111,7 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
   if (problem.quantizesGroups() && made % problem.groupColumns)
     return fmt::format("tile n {} makes {} columns; {} share a scale", s.tileN,
                        made, problem.groupColumns);
-  // K steps alternate between two sets of fragment registers.
+  // Consecutive k steps alternate between two sets of fragment registers.
   if (s.tileK % (2 * grain.k))
     return fmt::format("tile k {} is no multiple of {}", s.tileK, 2 * grain.k);
   int64_t rowBytes = s.tileK * problem.elementBytes;
@@ -122,10 +122,10 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
     return fmt::format("{} stages; 2 to 8 are possible", s.stages);
   if (s.threads() > 256)
     return fmt::format("{} threads; at most 256 are possible", s.threads());
-  // 128 accumulators leave enough registers for the fragments of a 64x64 warp
-  // tile. Promotion of 8-bit operands needs a second set of accumulators, so
-  // only 64 fit. Conversion of weights in row order also needs so many
-  // registers for scales.
+  // With 128 accumulators per thread, the remaining registers hold the
+  // fragments of a 64x64 warp tile. Promotion of 8-bit operands needs a second
+  // set of accumulators, so only 64 accumulators fit. The conversion of weights
+  // in row order needs as many registers for scales, so the limit is the same.
   bool promoted = problem.isPromoted();
   bool convertsRows = problem.codeBits > 0 && !problem.inFragments;
   int64_t most = promoted || convertsRows ? 64 : 128;
@@ -143,7 +143,7 @@ std::vector<Schedule> Multistage::candidates(const MatmulProblem &problem,
                                              const Hardware &hardware) const {
   std::vector<Schedule> result;
   Choices all = choices(problem);
-  // Without cp.async, additional pipeline stages only cost shared memory.
+  // Without cp.async, additional pipeline stages only use shared memory.
   if (!hardware.asyncCopy)
     all.minStages = all.maxStages = 2;
   for (int64_t tileN : all.tileNs)
@@ -167,20 +167,20 @@ std::vector<Schedule> Multistage::candidates(const MatmulProblem &problem,
 
 int64_t Multistage::sharedBytes(const MatmulProblem &problem,
                                 const Schedule &schedule) const {
-  // Each pipeline stage has a tile of lhs and a tile of weights. After the
-  // mainloop the same memory holds the result, with 16 bytes of padding for
-  // each row.
+  // Each pipeline stage holds a tile of lhs and a tile of weights. After the
+  // mainloop the same memory holds the result tile, with 16 bytes of padding
+  // per row.
   int64_t rowBytes = schedule.tileK * problem.elementBytes;
   int64_t ring = schedule.stages * (schedule.tileM + schedule.tileN) * rowBytes;
-  // Weights in fragment order keep their layout in memory, and the tokens that
-  // follow them start at the next 128-byte line.
+  // Weights in fragment order keep that order in shared memory. The lhs rows
+  // that follow them start at the next multiple of 128 bytes.
   constexpr int64_t kLine = 128;
   if (problem.inFragments)
     ring = schedule.stages *
            (schedule.tileM * rowBytes +
             (slabBytes(problem, schedule) + kLine - 1) / kLine * kLine);
-  // Codes in row order are stored as 4- or 8-byte words of 8 codes. Two tiles
-  // of converted weights follow the pipeline stages.
+  // Codes in row order are stored as words of 8 codes, which have 4 or 8 bytes.
+  // Two tiles of converted weights follow the pipeline stages.
   else if (problem.codeBits > 0)
     ring = schedule.stages * (schedule.tileM * rowBytes +
                               schedule.tileN * (schedule.tileK / 8) *
@@ -191,20 +191,21 @@ int64_t Multistage::sharedBytes(const MatmulProblem &problem,
   return std::max(ring, staging);
 }
 
-/// Returns an upper estimate from accumulators and fragments. It determines how
-/// many CTAs per SM the kernel requests.
+/// Returns an upper estimate of the registers per thread, from the accumulators
+/// and fragments. It determines the number of CTAs per SM that the kernel
+/// requests.
 int64_t Multistage::registers(const MatmulProblem &problem,
                               const Schedule &schedule) const {
   int64_t accumulators = schedule.tileM * schedule.tileN /
                          std::max<int64_t>(schedule.threads(), 1);
   // Registers for addresses, loop counters and predicates.
   int64_t addresses = problem.gather ? 44 : 40;
-  // f32 totals in addition to the accumulators, and the scales.
+  // 8-bit operands need f32 totals in addition to the accumulators, and scales.
   if (problem.elementBytes == 1) {
     accumulators *= 2;
     addresses += 40;
   }
-  // Scales, zero points and their addresses.
+  // Conversion from row order needs scales, zero points and their addresses.
   if (problem.codeBits > 0 && !problem.inFragments)
     addresses += 64;
   int64_t estimate = accumulators + addresses +
@@ -213,8 +214,8 @@ int64_t Multistage::registers(const MatmulProblem &problem,
   return std::min<int64_t>((estimate + 7) / 8 * 8, 255);
 }
 
-/// Returns the CTAs per SM, at most 8, because more leave each too few
-/// registers.
+/// Returns the number of CTAs per SM. It is at most 8, because with more CTAs
+/// each would have too few registers.
 int64_t Multistage::ctasPerSm(const MatmulProblem &problem,
                               const Schedule &schedule,
                               const Hardware &hardware) const {
@@ -231,16 +232,16 @@ EngineCost Multistage::cost(const MatmulProblem &problem, const Schedule &s,
   const double resident = work.resident;
   double warpM = double(s.tileM) / double(s.grid().m);
   double warpN = double(s.tileN) / double(s.grid().n);
-  // Each k tile ends with a barrier, whose latency the other CTAs of the SM
-  // hide.
+  // Each k tile ends with a barrier. Other CTAs on the same SM hide its
+  // latency.
   double barrier =
       1.0 + 24.0 / (double(s.tileK) * warpM * warpN / 64.0) / resident;
   double filled =
       std::min(1.0, resident * double(s.grid().m * s.grid().n) / 8.0);
   double tileFlops =
       2.0 * double(s.tileM) * double(s.tileN) * double(problem.k);
-  // If a CTA is alone on its SM, the SM is idle during its prologue and
-  // epilogue. Other CTAs fill these gaps.
+  // An SM with only one CTA is idle during that CTA's prologue and epilogue.
+  // Additional CTAs fill these gaps.
   return {tilesPerSm * tileFlops * barrier /
               (rate(problem, hardware, warpM, warpN) * filled),
           conversionSeconds(problem, work.weights, kConversion, hardware),

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Base of engines in which every warp of a CTA both copies and multiplies.
-// Asynchronous copies fill several pipeline stages in shared memory ahead of
-// the MMAs (templates/moe/matmul/loop/multistage.cuh).
+// Base class of engines in which every warp of a CTA both copies and
+// multiplies. Asynchronous copies fill several pipeline stages in shared memory
+// ahead of the MMAs (templates/moe/matmul/loop/multistage.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,12 +52,13 @@ protected:
   void setWarps(Schedule &schedule, const ScheduleChoice &choice,
                 const MatmulProblem &problem,
                 const Hardware &hardware) const override;
-  /// Granularity of a warp's tile, given by the MMA fragments.
+  /// The extents of a warp's tile must be multiples of these, which follow from
+  /// the MMA fragments.
   struct Granularity {
     int64_t m, n, k;
   };
-  /// The schedules that candidates() enumerates for a tile size: those that
-  /// were fast on GPUs, not all that are legal.
+  /// The parameters that candidates() combines for a tile size. They are those
+  /// that were fast on GPUs, not all legal ones.
   struct Choices {
     std::vector<int64_t> tileNs, tileKs;
     int64_t minStages, maxStages;
@@ -65,16 +66,17 @@ protected:
   };
   virtual Granularity granularity(const MatmulProblem &problem) const = 0;
   virtual Choices choices(const MatmulProblem &problem) const = 0;
-  /// Returns the number of registers that hold the operands of a k step.
+  /// Returns the number of registers per thread that hold the operands of a k
+  /// step.
   virtual int64_t fragments(const MatmulProblem &problem, int64_t warpM,
                             int64_t warpN) const = 0;
-  /// Returns the maximum CTAs per SM of a candidate for which ptxas does not
-  /// spill.
+  /// Returns the maximum number of CTAs per SM for which ptxas does not spill
+  /// registers.
   virtual int64_t mostCtas(const MatmulProblem &, const Schedule &,
                            const Hardware &) const {
     return 8;
   }
-  /// Returns the operations per second of an SM with warp tiles of this size.
+  /// Returns the operations per second of one SM with warp tiles of this size.
   virtual double rate(const MatmulProblem &problem, const Hardware &hardware,
                       double warpM, double warpN) const = 0;
 };

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The only file that derives the cost model's parameters from the catalog
-// tables.
+// This is the only file that derives the cost model's parameters from the
+// catalog tables.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,7 +54,7 @@ bool compiler::findHardware(const std::string &arch, const std::string &gpu,
   hardware.ctasPerSm = archRow->blocksPerSm;
   hardware.asyncCopy = archRow->has("cp_async");
 
-  // sm_88 has no GPU in the table. A mid-range GPU is assumed.
+  // The table has no GPU of arch sm_88, so a mid-range GPU is assumed.
   hardware.sms = 64;
   hardware.bandwidth = 600e9;
   std::string name(gpu.empty() ? std::string(archRow->gpu) : gpu);
@@ -65,7 +65,7 @@ bool compiler::findHardware(const std::string &arch, const std::string &gpu,
     return false;
   hardware.gpu = name;
   hardware.sms = gpuRow->sms;
-  // Measured bandwidth is preferred to the manufacturer's specification.
+  // A measured bandwidth is preferred to the manufacturer's specification.
   hardware.bandwidth =
       1e9 * (gpuRow->measuredBandwidth > 0 && gpuRow->schedulesByMeasured
                  ? gpuRow->measuredBandwidth

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Slabs are weights that are pre-shuffled into MMA fragment order. This header
-// has what the engines that read them share. The sizes must match
+// is shared by the engines that read slabs. The sizes must match
 // templates/moe/matmul/feed/slab_stage.cuh.
 //
 //===----------------------------------------------------------------------===//
@@ -21,33 +21,34 @@
 
 namespace moec::compiler {
 
-/// kSlabBlock: rows of a block of codes (quantized values) and, for 16-bit
-/// operands, its columns. kSlabRows: rows of a slab.
+/// kSlabBlock: rows of a block of codes (quantized values), and its columns if
+/// MMA operands have 16 bits. kSlabRows: rows of a slab.
 inline constexpr int64_t kSlabBlock = 64, kSlabRows = 16;
 
-/// Returns the columns of a block of codes for the size of an operand element.
+/// Returns the number of columns in a block of codes, given the bytes of an MMA
+/// operand element.
 constexpr int64_t slabColumns(int64_t elementBytes) {
   return 2 * kSlabBlock / elementBytes;
 }
 
-/// Returns the number of scale groups in `columns` columns.
+/// Returns the number of scale groups that `columns` columns span.
 int64_t groupsOf(const MatmulProblem &problem, int64_t columns);
 
-/// Returns the bytes of codes, scales and zero points in a pipeline stage.
+/// Returns the bytes of codes, scales and zero points in one pipeline stage.
 int64_t slabBytes(const MatmulProblem &problem, const Schedule &schedule);
 
 /// Returns a sentence that states why the weights cannot be stored as slabs, or
 /// nullopt.
 std::optional<std::string> whyNoSlabs(const MatmulProblem &problem);
 
-/// Clock cycles of a multiprocessor to convert one code, and to apply one scale
-/// to the codes of its group.
+/// SM clock cycles to convert one code (`code`), and to apply one scale to all
+/// codes in its group (`scale`).
 struct ConversionClocks {
   double code = 0, scale = 0;
 };
 
-/// Returns the time to convert `elements` codes on all multiprocessors. Returns
-/// 0 if the stored weights are the operands.
+/// Returns the seconds to convert `elements` codes on all SMs. Returns 0 if the
+/// weights are multiplied without conversion.
 double conversionSeconds(const MatmulProblem &problem, double elements,
                          const ConversionClocks &clocks,
                          const Hardware &hardware);

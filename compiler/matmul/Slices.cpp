@@ -18,19 +18,20 @@ using namespace moec;
 using namespace moec::compiler;
 
 static constexpr int64_t kColumns = 128, kRowBytes = 128;
-/// Fixed cost of a slice, because CTAs wait for each other.
+/// Fixed time per slice in seconds, because CTAs wait for each other.
 static constexpr double kSecondsOfSlice = 4e-6;
-/// Minimum number of slices. With fewer, too little of the summation overlaps
-/// with a matmul.
+/// Minimum number of slices. With fewer slices, too little of the summation
+/// overlaps with multiplication.
 static constexpr int64_t kLeastSlices = 16;
 
 namespace {
 constexpr Measured kMeasured = {"bench/notes/slices-h100.md", "2026-11-21"};
 
-/// Three buffers allow CTAs to run at different speeds. Above 32,768 rows three
-/// buffers exceed the L2 cache, so there are two, and more warps sum. Two
-/// warpgroups multiply. No rule serves 16-bit operands: they lose more at the
-/// start and end of the kernel than they gain.
+/// With three buffers, CTAs may progress at different speeds. Above 32,768
+/// rows, three buffers exceed the L2 cache, so the second rule has two buffers,
+/// and more warps that sum. In both rules two warpgroups multiply. There is no
+/// rule for 16-bit operands, which lose more time at the start and end of the
+/// kernel than they gain.
 // clang-format off
 constexpr struct {
   struct { int64_t elementBytes, rowsUpTo; } when;
@@ -54,7 +55,7 @@ int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
   if (problem.groupScales)
     bytes += ceilDiv(problem.k, kScaledColumns) * schedule.blockRows * 4;
   // Segments of rows, and the pairs of the tokens that the CTA sums. A tile may
-  // be computed with up to 24 rows more than it has.
+  // be computed with up to 24 padding rows.
   bytes += std::max<int64_t>((schedule.blockRows / 8 + 1) * 16, 128);
   bytes += ceilDiv(schedule.blockTokens * problem.pairs, 2) * 16;
   bytes = std::max(bytes, scalesAt + 24 * kRowBytes);
@@ -62,7 +63,7 @@ int64_t compiler::slicesSharedBytes(const MatmulProblem &problem,
   bytes += schedule.roles().consumerWarps / 4 *
            std::min<int64_t>(schedule.tileM, 64) *
            (columns * problem.resultBytes + 16);
-  // Scales of the weights, and mbarriers.
+  // Weight scales and mbarriers.
   return bytes + ceilDiv(schedule.stages, 4) * 16 +
          (2 * schedule.stages + 4 * schedule.buffers) * 8;
 }
@@ -79,7 +80,7 @@ compiler::slicesSchedule(const MatmulProblem &problem,
     s.tileK = kRowBytes / problem.elementBytes;
     s.warps = then.warps;
     s.buffers = then.buffers;
-    // The rows of each expert start at a multiple of 8.
+    // Each expert's rows start at a multiple of 8.
     const int64_t eights = (rows + 7 * problem.localExperts) / 8;
     s.blockRows = ceilDiv(eights, hardware.sms) * 8;
     s.blockTokens = ceilDiv(problem.maxTokens, hardware.sms);
@@ -101,8 +102,9 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
   std::vector<SlicesRange> ranges;
   if (problem.n % kColumns || problem.n / kColumns < kLeastSlices)
     return ranges;
-  // The break-even point between the traffic of partial sums that are written
-  // and read again, and the fixed cost of the slices.
+  // `rows` is the number of rows at which two times are equal: the memory time
+  // for writing and reading one slice of partial sums, which slices avoid, and
+  // the fixed time per slice.
   const double rows = kSecondsOfSlice * hardware.bandwidth /
                       double(kColumns * 2 * problem.resultBytes);
   const double inL2 =
@@ -114,7 +116,7 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
       continue;
     MatmulProblem up = problem;
     up.maxTokens = std::min(when.rowsUpTo / problem.pairs, problem.maxTokens);
-    // Fewer tokens than the rule's maximum may fit.
+    // If the rule's maximum token count does not fit, try fewer tokens.
     while (up.maxTokens >= first && !slicesSchedule(up, hardware))
       up.maxTokens /= 2;
     if (up.maxTokens < first)
@@ -129,7 +131,7 @@ Cost compiler::slicesCost(const MatmulProblem &problem,
                           const SlicesSchedule &schedule,
                           const Hardware &hardware, const ExpertRows &rows) {
   // CTAs wait for each other at the end of each slice. The constant was fitted
-  // to an H100 (bench/notes/cost-model.md).
+  // on an H100 (bench/notes/cost-model.md).
   constexpr double kSecondsOfStep = 6.4e-6;
   Cost cost = estimate(problem, schedule, hardware, rows);
   const double steps = kSecondsOfStep * double(ceilDiv(problem.n, kColumns));

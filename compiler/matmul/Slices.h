@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A slice is 128 columns of the result. One kernel multiplies slice by slice
-// and sums each slice over a token's experts while it multiplies the next one
-// (templates/moe/matmul/slices/stationary.cuh). It serves token counts whose
-// partial sums no longer fit in the L2 cache, but whose intermediate rows still
-// fit in the shared memory of all SMs.
+// A slice is 128 columns of the result. One kernel multiplies slice by slice.
+// While it multiplies a slice, it sums the previous slice over each token's
+// experts (templates/moe/matmul/slices/stationary.cuh). The kernel is used for
+// token counts whose partial sums no longer fit in the L2 cache, but whose
+// intermediate rows still fit in the shared memory of all SMs together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,33 +24,34 @@
 
 namespace moec::compiler {
 
-/// Words that follow the tile count in memory: one cursor for each of the two
-/// matmuls, then two counters for each slice buffer, for up to three buffers.
+/// Number of words that follow the tile count in memory: one tile cursor for
+/// each of the two matmuls, then two counters for each of up to three slice
+/// buffers.
 inline constexpr int64_t kSliceCounters = 2 + 2 * 3;
 
-/// A range of token counts that kernels of slices serve, inclusive.
+/// A range of token counts for which slices are used, inclusive.
 struct SlicesRange {
   int64_t first = 0, last = 0;
 };
 
-/// Returns the ranges for which slices are used for a second matmul, ascending,
-/// up to problem.maxTokens. Returns none if slices are not faster or do not
-/// fit.
+/// Returns the ranges of token counts up to problem.maxTokens for which a
+/// second matmul uses slices, ascending. Returns an empty list if slices are
+/// not faster or do not fit.
 std::vector<SlicesRange> slicesRanges(const MatmulProblem &problem,
                                       const Hardware &hardware);
 
 /// Returns the schedule for up to problem.maxTokens tokens, or nullopt if their
-/// rows do not fit. blockRows and blockTokens assume a GPU with at least as
-/// many multiprocessors as `hardware`.
+/// rows do not fit in shared memory. blockRows and blockTokens are valid for
+/// GPUs with at least as many SMs as `hardware`.
 std::optional<SlicesSchedule> slicesSchedule(const MatmulProblem &problem,
                                              const Hardware &hardware);
 
-/// Returns the dynamic shared memory of a CTA. It equals the kernel's
+/// Returns the dynamic shared memory per CTA in bytes. It equals the kernel's
 /// sharedBytes().
 int64_t slicesSharedBytes(const MatmulProblem &problem,
                           const SlicesSchedule &schedule);
 
-/// Estimates the kernel for this distribution of rows.
+/// Estimates the kernel's time for the distribution `rows`.
 Cost slicesCost(const MatmulProblem &problem, const SlicesSchedule &schedule,
                 const Hardware &hardware, const ExpertRows &rows);
 

@@ -20,17 +20,18 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Maximum tile rows for which the epilogue quantizes by groups, which saves 1
-/// to 3 % of a layer's time. With 128 rows the layer loses 2 to 13 %, because
-/// there are half as many tiles, each twice as long.
+/// to 3 % of a layer's time. With 128 tile rows the layer would be 2 to 13 %
+/// slower, because there are half as many tiles, and each takes twice as long.
 static constexpr int64_t kGroupedTileRows = 64;
-/// Bytes of each row in a pipeline stage.
+/// Bytes of each lhs row and weight row in a pipeline stage.
 static constexpr int64_t kRowBytes = 128;
-/// Fixed time of a kernel: the tail of routing, the first tile's loads and the
-/// last tile's stores.
+/// Fixed time of a kernel in seconds: the tail of routing, the first tile's
+/// loads and the last tile's stores.
 static constexpr double kKernelSeconds = 4.7e-6;
 
-/// Returns the registers that a CTA has at launch and that its warp roles
-/// share. An SM has 64 Ki registers, allocated to threads in multiples of 8.
+/// Returns the number of registers that a CTA has at launch and distributes
+/// among its warp roles. An SM has 64 Ki registers, allocated to threads in
+/// multiples of 8.
 static int64_t registersOfCta(const Schedule &s) {
   const int64_t all = std::max<int64_t>(s.threads() * s.ctasPerSm, 1);
   return s.threads() * std::min<int64_t>((64 << 10) / all / 8 * 8, 248);
@@ -47,11 +48,12 @@ void compiler::setRoles(Schedule &s, int64_t rowsOfWarpgroup, bool swap) {
   roles.swap = swap;
   roles.producerWarps = 4;
   roles.consumerWarps = (swap ? s.tileN : s.tileM) * 4 / rowsOfWarpgroup;
-  // One CTA per SM leaves 56 registers for producers, enough for the addresses
-  // of 256 rows; with fewer they spill. Addresses of 64 rows and their scales
-  // need 48. The accumulators of 128 rows need the remaining registers, so
-  // producers then pass each other the addresses with 40. Addresses of 16 rows
-  // need only 40.
+  // A producer thread keeps the addresses of the tile rows that it copies, and
+  // spills if it has too few registers. One CTA per SM leaves 56 registers per
+  // producer thread, enough for tiles of 256 rows. Tiles of 64 rows need 48
+  // with scales, and tiles of 16 rows need only 40. If warpgroups have 128
+  // weight rows, the accumulators need the remaining registers. Producers then
+  // have 40 registers and exchange the addresses between lanes.
   roles.producerRegisters = rowsOfWarpgroup == 128 ? 40
                             : s.ctasPerSm == 1     ? 56
                             : s.ctasPerSm == 2     ? 48
@@ -71,7 +73,8 @@ WarpSpecialized::whyGroupsApart(const MatmulProblem &problem) const {
   if (problem.tileRows < 1 || problem.tileRows > kGroupedTileRows)
     return fmt::format("engine '{}' quantizes groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
-  // The scales of rows are exchanged in the shared memory that the group uses.
+  // The row scales are exchanged in the shared memory region that the group
+  // would use.
   if (problem.rowScales)
     return fmt::format("engine '{}' has no room for scales of rows beside "
                        "groups in tiles of up to {} rows",
@@ -83,7 +86,8 @@ void WarpSpecialized::setWarps(Schedule &s, const ScheduleChoice &choice,
                                const MatmulProblem &problem,
                                const Hardware &) const {
   s.tileK = kRowBytes / problem.elementBytes;
-  // The number of CTAs per SM determines the registers that the roles share.
+  // The number of CTAs per SM determines the registers that the roles
+  // distribute.
   s.ctasPerSm = choice.ctasPerSm;
   setRoles(s, choice.warpgroupRows, choice.swap);
 }
@@ -99,8 +103,9 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
   if (roles.consumerWarps < 4 || roles.consumerWarps % 4)
     return fmt::format("{} consuming warps; whole warpgroups of 4 are possible",
                        roles.consumerWarps);
-  // Several warpgroups that promote accumulators in registers take turns, with
-  // 64 rows each.
+  // `whole` is true if warpgroups may have 128 rows. With several warpgroups
+  // that promote accumulators in registers, each must have 64 rows, because
+  // they alternate.
   const bool inRegisters = tensorColumns(problem, s) == 0;
   bool whole = rowsOfWarpgroup(s) == 128 &&
                (roles.consumerWarps == 4 || problem.inFragments ||
@@ -159,15 +164,16 @@ bool WarpSpecialized::maySplit(const MatmulProblem &problem,
                                const Schedule &schedule,
                                const Hardware &hardware) const {
   constexpr int64_t kMostRows = 32, kFewestSteps = 8;
-  // The second matmul has enough column tiles to fill a GPU, and its k is
-  // short.
+  // Only a first matmul (`gather`) is split. A second matmul has enough column
+  // tiles to fill the GPU, and its K is short.
   if (!schedule.roles().swap || !problem.gather || schedule.ctasPerSm != 1 ||
       schedule.tileM > kMostRows || rowsOfWarpgroup(schedule) != 64 ||
       takenWeightRows(problem, schedule.tileN) != schedule.tileN ||
       problem.k < kFewestSteps * schedule.tileK)
     return false;
-  // The number of experts with rows if all tokens choose the same ones. A rank
-  // with only some of the experts may have just one.
+  // The minimum number of experts with rows: all tokens choose the same
+  // experts. A rank that has only some of the experts may have only one expert
+  // with rows.
   int64_t experts = problem.localExperts < problem.experts ? 1 : problem.pairs;
   int64_t columnTiles = (problem.n + schedule.tileN - 1) / schedule.tileN;
   return experts * columnTiles <= mostTilesToSplit(hardware);
@@ -182,7 +188,8 @@ std::vector<Schedule>
 WarpSpecialized::candidates(const MatmulProblem &problem,
                             const Hardware &hardware) const {
   std::vector<Schedule> result;
-  // Try as many pipeline stages as fit, and two thirds of them.
+  // Adds a schedule with as many pipeline stages as fit, and a schedule with
+  // two thirds as many.
   const auto addDeepest = [&](Schedule s) {
     for (s.stages = 10; s.stages >= 2; --s.stages)
       if (!compiler::whyIllegal(problem, s, hardware))
@@ -217,9 +224,10 @@ int64_t WarpSpecialized::weightBytes(const MatmulProblem &problem,
   return schedule.tileN * schedule.tileK * problem.elementBytes;
 }
 
-/// Returns the shared memory: the pipeline stages, a staging tile for each
-/// consumer warpgroup (or one of 8 tokens for each warp, if tokens are rows),
-/// two slots for tiles, the scales of each pipeline stage, and the mbarriers.
+/// Returns the dynamic shared memory in bytes. It consists of the pipeline
+/// stages, the staging tiles, two tile slots, the scales of each pipeline
+/// stage, and the mbarriers. There is one staging tile per consumer warpgroup
+/// or, if tokens are the MMA's rows, one staging tile of 8 tokens per warp.
 int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
                                      const Schedule &schedule) const {
   constexpr int64_t kSlot = 16, kBarrier = 8;
@@ -238,16 +246,16 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
         roles.consumerWarps * 8 *
         (std::min<int64_t>(schedule.tileN, 128) / (problem.gated ? 2 : 1) + 8) *
         problem.resultBytes;
-  // Quantized groups of 8 tokens for each warp, or one group of f32 for all
-  // warpgroups.
+  // The staging memory for quantized groups: 8 tokens per warp if tokens are
+  // the MMA's rows, otherwise one f32 group for all warpgroups together.
   if (problem.quantizesGroups())
     staging = roles.swap ? schedule.tileM * kScaledColumns * 4
                          : roles.consumerWarps * 8 * (kScaledColumns + 16);
-  // Scales of a stage's tokens. If tokens are rows and each has one scale, it
-  // is loaded with the tile's first stage, which may be any of the pipeline
-  // stages.
+  // Token scales of one pipeline stage. If tokens are the MMA's rows and each
+  // has one scale, the scales are loaded with the tile's first k step, which
+  // may use any of the pipeline stages.
   int64_t scales = problem.groupScales || !roles.swap ? schedule.tileM * 4 : 0;
-  // Scales of a stage's weights (StageScales in
+  // Weight scales of one pipeline stage (StageScales in
   // templates/moe/matmul/feed/scales.cuh).
   constexpr int64_t kWeightScales = 16;
   if (problem.groupScales)
@@ -256,10 +264,11 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
          (2 * schedule.stages + 4) * kBarrier;
 }
 
-/// Returns the fraction of the dense rate that shared memory bandwidth permits.
-/// Shared memory reads or writes 128 bytes a clock. An MMA of 64 rows by n
-/// columns lasts n / 2 clocks and reads 32 bytes for each row and column.
-/// Loading a tile's pipeline stage writes it.
+/// Returns the fraction of the dense rate that the shared memory bandwidth
+/// permits. Shared memory reads or writes 128 bytes per clock. An MMA of 64
+/// rows by n columns takes n / 2 clocks and reads 32 bytes for each of its rows
+/// and columns from shared memory. Loading a pipeline stage writes it to shared
+/// memory.
 static double capOfSharedMemory(double instructionRows,
                                 double instructionColumns, double filledRows,
                                 double tileRows, double tileColumns) {
@@ -270,9 +279,9 @@ static double capOfSharedMemory(double instructionRows,
   return std::min(1.0, kBytes / (read + filled));
 }
 
-/// Producers run ahead across tile boundaries, so fill time occurs only once
-/// for a kernel. In the last wave of tiles half of the CTAs are idle on
-/// average.
+/// Estimates the time. Producers run ahead across tile boundaries, so the fill
+/// time occurs only once per kernel. In the last wave of tiles, half of the
+/// CTAs are idle on average.
 EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
                                  const Schedule &s, const Hardware &hardware,
                                  const MatmulWork &work) const {
@@ -281,8 +290,8 @@ EngineCost WarpSpecialized::cost(const MatmulProblem &problem,
   const double columns =
       s.roles().swap ? rows
                      : std::min(tileN, isPromoted(problem) ? 128.0 : 256.0);
-  // Codes (quantized values) are smaller than the operands that they are
-  // converted to.
+  // `codes`: bytes of a weight code (quantized value) relative to the operand
+  // that it is converted to.
   const double codes =
       problem.codeBits > 0
           ? double(problem.codeBits) / double(8 * problem.elementBytes)

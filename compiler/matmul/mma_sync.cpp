@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_80 and later, and all kinds of converted weights. Weights in
-// fragment order are converted in registers; weights in row order are converted
-// between global memory and the mainloop's operand tiles, through shared
-// memory.
+// Supports sm_80 and later, and all kinds of converted weights. Weights in
+// fragment order are converted in registers. Weights in row order are copied to
+// shared memory as codes, converted there, and stored as operand tiles for the
+// mainloop.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,11 +21,11 @@ using namespace moec;
 using namespace moec::compiler;
 
 /// Fraction of the catalog's dense rate that mma.sync reaches on GPUs whose
-/// dense rate needs wgmma or tcgen05. On other GPUs the ranking does not depend
-/// on it.
+/// dense rate requires wgmma or tcgen05. On other GPUs the factor does not
+/// change the ranking.
 static constexpr double kMmaSyncEfficiency = 0.65;
-/// Shared memory traffic: 128 bytes a clock relative to 1024 multiply-adds a
-/// clock.
+/// Bandwidth of an SM's shared memory (128 bytes per clock) divided by its MMA
+/// throughput (1024 multiply-adds per clock).
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
 namespace {
@@ -34,12 +34,12 @@ constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 constexpr Measured kFragments = {"bench/notes/mma_sync-fragments.md",
                                  "2026-11-25"};
 
-/// Not measured. Chosen by registers and shared memory.
+/// Not measured; chosen by registers and shared memory.
 constexpr Measured kAssumed = {"bench/notes/mma_sync-fragments.md",
                                "2026-11-23"};
 
-/// Best first. If an expert's weight exceeds the L2 cache, groups of row tiles
-/// read it at the same time.
+/// Schedule rules, best first. If an expert's weight exceeds the L2 cache,
+/// `group` row tiles read it at the same time.
 // clang-format off
 constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 16}, {.tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 3}, kTiles},
@@ -50,9 +50,10 @@ constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 128}, {.tileN = 256, .tileK = 32, .stages = 4, .group = 4, .ctasPerSm = 1, .warps = {2, 4}}, kTiles},
 };
 
-/// Best first, for weights in fragment order. A warp has 16 or 32 weight rows
-/// and all tokens of its tile, so that each code is converted once. Short loops
-/// and few tiles do not benefit from pipeline stages of 128 columns.
+/// Schedule rules for weights in fragment order, best first. A warp has 16 or
+/// 32 weight rows and all tokens of its tile, so that each code is converted
+/// only once. With a short K or few tiles, pipeline stages of 128 columns are
+/// not faster.
 constexpr ScheduleRule kFragmentRules[] = {
     {{.elementBytes = 2, .tileRows = 16, .codeBits = 4, .leastN = 1024, .leastK = 512}, {.tileN = 64, .tileK = 128, .stages = 4, .ctasPerSm = 6}, kFragments},
     {{.elementBytes = 2, .tileRows = 16, .codeBits = 4, .leastN = 128, .wholeN = 128}, {.tileN = 128, .tileK = 64, .stages = 6, .ctasPerSm = 4}, kFragments},
@@ -77,8 +78,8 @@ public:
   }
 
 private:
-  // mma.m16n8k16 (m16n8k32 for 8-bit operands). ldmatrix.x4 loads 16 rows of
-  // weights.
+  // The MMA is m16n8k16, or m16n8k32 for 8-bit operands. One ldmatrix.x4 loads
+  // 16 weight rows.
   Granularity granularity(const MatmulProblem &problem) const override {
     return {16, 16, 32 / problem.elementBytes};
   }
@@ -95,17 +96,17 @@ private:
     else
       // Compute bound: warp tiles of 64x32 or 64x64.
       c = {{128, 256}, {32, 64}, 3, 4, {{2, 4}, {4, 2}}};
-    // Rows of 64 or 128 bytes.
+    // Rows of 64 or 128 bytes per pipeline stage.
     if (problem.elementBytes == 1)
       c.tileKs = {64, 128};
-    // Warp tiles have 16 or 32 weight rows and all tokens.
+    // Warp tiles have 16 or 32 weight rows and all tokens of the tile.
     if (problem.inFragments) {
       c.tileKs = {kSlabBlock};
       c.warps = {{1, 4}, {1, 8}};
       c.tileNs = {64, 128, 256};
       return c;
     }
-    // Totals, scales and zero points need registers of the accumulators.
+    // Totals, scales and zero points leave fewer registers for accumulators.
     if ((problem.elementBytes == 1 || problem.codeBits > 0) &&
         problem.tileRows > 64)
       c.tileNs = {64, 128};
@@ -114,13 +115,13 @@ private:
 
   int64_t fragments(const MatmulProblem &problem, int64_t warpM,
                     int64_t warpN) const override {
-    // One k step of 16: four registers for 16 rows of lhs, two for 8 weight
-    // rows. On archs without 8-bit MMAs, 8-bit operands are also kept as 16-bit
-    // operands.
+    // Registers for one k step of 16: four for 16 lhs rows, two for 8 weight
+    // rows. On archs without 8-bit MMAs, 8-bit operands are additionally kept
+    // as 16-bit operands.
     if (problem.inFragments) {
-      // Up to 64 tokens of two k steps. For each 16 weight rows: operands of a
-      // step, the codes of 64 columns, and scale and zero point of two rows for
-      // each group.
+      // Registers for up to 64 tokens and two k steps. Per 16 weight rows there
+      // are the operands of a k step, the codes of 64 columns, and the scale
+      // and zero point of two rows per group.
       const int64_t slab =
           4 + problem.codeBits + 4 * groupsOf(problem, kSlabBlock);
       return std::min<int64_t>(warpM, 64) / 2 + warpN / 16 * slab;
@@ -130,8 +131,8 @@ private:
 
   double rate(const MatmulProblem &problem, const Hardware &hardware,
               double warpM, double warpN) const override {
-    // Clocks for one k element of a warp's tile, of the tensor core and of
-    // shared memory. The two overlap partially.
+    // `multiply` and `load` are the clocks per k element of a warp's tile, for
+    // the tensor core and for shared memory. They overlap partially.
     double multiply = warpM * warpN / (1024.0 * kMmaSyncEfficiency);
     double load = (warpM + warpN) * double(problem.elementBytes) *
                   kBytesPerMultiplyAdd / 16.0;

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Uses mma.sync with block_scale of sm_120f. All sizes along k are in bytes: an
-// MMA has rows of 32 bytes, and a pipeline stage has rows of 128 bytes, whose
-// scales are whole words. The constants are not measured, because no such GPU
-// was available.
+// Uses mma.sync with block_scale on sm_120f. All sizes along k are in bytes: an
+// MMA has rows of 32 bytes. A pipeline stage has rows of 128 bytes, so the
+// scales of a row are whole 32-bit words. The constants are not measured,
+// because no such GPU was available.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +24,12 @@ using namespace moec::compiler;
 static constexpr int64_t kStepBytes = 32;
 static constexpr int64_t kStageBytes = 128;
 
-/// Assumed to equal those of engine mma_sync. Each product reads half as many
-/// bytes as with 16-bit operands.
+/// Assumed to equal the constants of engine mma_sync. Each product reads half
+/// as many bytes as with 16-bit operands.
 static constexpr double kEfficiency = 0.65;
 static constexpr double kBytesPerMultiplyAdd = 0.125;
 
-/// Returns the bytes along k that share a scale.
+/// Returns the number of bytes along k that share a scale.
 static int64_t blockBytes(const MatmulProblem &problem) {
   return problem.powerGroups ? kStepBytes : problem.blockBytes;
 }
@@ -48,8 +48,8 @@ public:
     if (s.tileK != kStageBytes)
       return fmt::format("tile k {}; engine '{}' takes {} bytes", s.tileK,
                          row.name, kStageBytes);
-    // A register holds the scales of two blocks of 16 lhs rows, or of four
-    // blocks of 8 weight rows.
+    // The scale registers of a warp, one per lane, cover two MMA fragments of
+    // 16 lhs rows, or four fragments of 8 weight rows.
     const bool isGrid = !s.hasRoles() && s.grid().m > 0 && s.grid().n > 0;
     const int64_t warpM = isGrid ? s.tileM / s.grid().m : 0;
     const int64_t warpN = isGrid ? s.tileN / s.grid().n : 0;
@@ -74,8 +74,8 @@ public:
   int64_t registers(const MatmulProblem &problem,
                     const Schedule &s) const override {
     const int64_t sums = s.tileM * s.tileN / std::max<int64_t>(s.threads(), 1);
-    // Registers for addresses, loop counters, predicates and the addresses of
-    // scales.
+    // Registers for addresses of operands and scales, loop counters and
+    // predicates.
     const int64_t addresses = problem.gather ? 56 : 52;
     const int64_t estimate =
         sums + addresses +
@@ -100,15 +100,16 @@ private:
 
   int64_t fragments(const MatmulProblem &, int64_t warpM,
                     int64_t warpN) const override {
-    // Two k steps: four registers for 16 rows of lhs, two for 8 weight rows,
-    // and their scales.
+    // Registers for two k steps: four for 16 lhs rows, two for 8 weight rows,
+    // and the scales.
     return 2 * (warpM / 4 + warpN / 4) / 2 + 2 * ((warpM + 31) / 32) +
            2 * ((warpN + 31) / 32);
   }
 
   double rate(const MatmulProblem &problem, const Hardware &hardware,
               double warpM, double warpN) const override {
-    // Clocks for one byte of k of a warp's tile, as in mma_sync.cpp.
+    // `multiply` and `load` are the clocks per k byte of a warp's tile; see
+    // mma_sync.cpp.
     const double multiply = warpM * warpN / (2 * 1024.0 * kEfficiency);
     const double load = (warpM + warpN) * kBytesPerMultiplyAdd / 16.0;
     return hardware.tensorFlopsOf(problem.elementBytes) * kEfficiency /

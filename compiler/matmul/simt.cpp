@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves every arch, and is the only engine for element types without tensor
+// Supports every arch. It is the only engine for element types without tensor
 // core MMAs, such as f32.
 //
 //===----------------------------------------------------------------------===//
@@ -23,7 +23,7 @@ public:
   Simt() : Multistage("simt") {}
 
 private:
-  // Each k step is one 16-byte load.
+  // One k step is a 16-byte load per row.
   Granularity granularity(const MatmulProblem &problem) const override {
     return {4, 16, 16 / problem.elementBytes};
   }
@@ -37,8 +37,8 @@ private:
                   : problem.tileRows <= 64
                       ? std::pair<int64_t, int64_t>{2, 4}
                       : std::pair<int64_t, int64_t>{4, 2}}};
-    // f32 totals and twice as many elements in a 16-byte load leave registers
-    // for fewer columns.
+    // f32 totals and the larger number of elements per 16-byte load leave
+    // registers for fewer columns.
     if (problem.elementBytes == 1 && problem.tileRows > 64)
       c.tileNs = {32};
     return c;
@@ -51,9 +51,9 @@ private:
 
   int64_t mostCtas(const MatmulProblem &problem, const Schedule &s,
                    const Hardware &hardware) const override {
-    // Two sets of 16 bytes for each of a lane's rows of lhs and weights.
-    // Elements narrower than f32 are widened: all weights and one row of lhs at
-    // a time.
+    // Registers of a lane: two sets of 16 bytes for each of its lhs rows and
+    // weight rows. Elements narrower than f32 are converted to f32, for all
+    // weight rows and one lhs row at a time.
     int64_t rowsOfLhs = s.tileM / s.grid().m / 4;
     int64_t rowsOfWeights = s.tileN / s.grid().n / 8;
     int64_t operands = 2 * 4 * (rowsOfLhs + rowsOfWeights);

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_100a and its family. Weight rows are the 128 rows of an MMA, tokens
-// its columns, and the accumulators are in tensor memory. The rules are not
+// Supports sm_100a and its family. Weight rows are the 128 rows of an MMA, and
+// tokens are its columns. Accumulators are in tensor memory. The rules are not
 // measured: they follow from the sizes of shared memory, registers and tensor
-// memory. Kernels ran only on the emulator.
+// memory. Kernels of this engine have only run on an emulator.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,28 +22,29 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Weight rows of an MMA, and of a consumer warpgroup.
+/// Weight rows of an MMA, and weight rows per consumer warpgroup.
 static constexpr int64_t kRows = 128;
-/// Maximum tile rows (tokens). A thread holds the accumulators of two weight
+/// Maximum tile rows (tokens). A thread holds the accumulators for two weight
 /// rows.
 static constexpr int64_t kMostTokens = 128;
-/// Size of an atom of scales, in bytes and in columns of tensor memory.
+/// Size of a scale block, in bytes of shared memory and in columns of tensor
+/// memory. A scale block has 128 rows of four 8-bit scales.
 static constexpr int64_t kAtomBytes = 512, kAtomColumns = 4;
 
-/// Returns the atoms of scales of both operands in a pipeline stage. An atom
-/// has four scales for each of 128 rows. Returns 0 if the operands are not
-/// block-scaled.
+/// Returns the number of scale blocks of lhs and weights together in one
+/// pipeline stage. Returns 0 if the operands are not block-scaled.
 static int64_t scaleAtoms(const MatmulProblem &problem, const Schedule &s) {
   return problem.blockBytes > 0 ? 2 * (s.tileK / problem.blockBytes / 4) : 0;
 }
 
-/// 32-bit columns of an SM's tensor memory, and the smallest allocation of a
-/// CTA.
+/// Number of 32-bit tensor memory columns per SM, and the smallest allocation
+/// of a CTA.
 static constexpr int64_t kColumnsOfSm = 512, kFewestColumns = 32;
 
 namespace {
-/// N of an MMA is the number of tokens in the tile, rounded up to 16. A large
-/// tile therefore costs shared memory and registers, but no MMAs on padding.
+/// The MMA's N is the number of tokens in the tile, rounded up to 16. A large
+/// tile therefore needs more shared memory and registers, but no MMAs on
+/// padding.
 // clang-format off
 constexpr TileRule kTileRules[] = {
     {{.mostRows = 8}, {.rows = 32}},
@@ -51,9 +52,9 @@ constexpr TileRule kTileRules[] = {
     {{}, {.rows = 128, .step = 16}},
 };
 
-/// Best first. With two CTAs per SM, one multiplies during the other's
-/// epilogue. Promoted accumulators of 128 tokens leave registers for only one
-/// CTA.
+/// Schedule rules, best first. With two CTAs per SM, one multiplies during the
+/// other's epilogue. With 128 tokens, promoted accumulators leave registers for
+/// only one CTA per SM.
 constexpr ScheduleRule kRules[] = {
     {{.tileRows = 16}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
     {{.tileRows = 32}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = kRows}},
@@ -82,17 +83,18 @@ public:
   }
   std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const override {
-    // The mbarrier that signals the end of a tile's MMAs serves one column
-    // tile.
+    // Without promotion, one mbarrier signals the end of a tile's MMAs. It
+    // supports a single column tile, but a group may span two.
     if (!isPromoted(problem))
       return fmt::format("engine '{}' quantizes groups where sums are promoted",
                          row.name);
     return WarpSpecialized::whyGroupsApart(problem);
   }
 
-  /// Returns the columns of tensor memory. Promotion reads the accumulators of
-  /// one stage while the next stage is multiplied, which needs two sets of
-  /// columns. Block scales need columns for each pipeline stage.
+  /// Returns the number of tensor memory columns. Promotion reads the
+  /// accumulators of one pipeline stage while the next one is multiplied, which
+  /// needs two sets of columns. Block scales need columns for each pipeline
+  /// stage.
   int64_t tensorColumns(const MatmulProblem &problem,
                         const Schedule &s) const override {
     const int64_t columns =
@@ -103,17 +105,18 @@ public:
 
   int64_t sharedBytes(const MatmulProblem &problem,
                       const Schedule &s) const override {
-    // For each warpgroup an mbarrier that signals the end of a tile's MMAs, or
-    // one for each pipeline stage; and the address of the accumulators.
+    // mbarriers per warpgroup: one that signals the end of a tile's MMAs or,
+    // with promotion, one per pipeline stage. One more word holds the tensor
+    // memory address of the accumulators.
     const int64_t ends = s.tileN / kRows * (isPromoted(problem) ? s.stages : 1);
     return WarpSpecialized::sharedBytes(problem, s) +
            s.stages * scaleAtoms(problem, s) * kAtomBytes + (ends + 1) * 8;
   }
 
-  /// Returns the MMA type. If scales change along K, accumulators are promoted
-  /// to registers; otherwise they stay in tensor memory for all of K. PTX
-  /// specifies them as f32, but it is not known how many bits the hardware
-  /// keeps for e4m3.
+  /// Returns the MMA type. If scales change along K, the accumulators of each
+  /// pipeline stage are promoted to registers. Otherwise accumulators stay in
+  /// tensor memory for the whole K. PTX specifies f32 accumulators, but the
+  /// precision that the hardware keeps for e4m3 operands is not documented.
   std::string mma(const MatmulProblem &problem, const Schedule &,
                   std::string_view type, bool) const override {
     if (problem.blockBytes > 0)
@@ -128,10 +131,10 @@ protected:
                 const MatmulProblem &problem,
                 const Hardware &hardware) const override {
     WarpSpecialized::setWarps(s, choice, problem, hardware);
-    // With few tokens the accumulators leave registers for the producers, which
-    // then keep the addresses of all their rows; with fewer registers they
-    // would spill. Producers that copy block scales need more registers for
-    // every tile size.
+    // With few tokens, the accumulators leave registers for the producers. The
+    // producers then keep the addresses of all their rows; with fewer registers
+    // they would spill. Producers that copy block scales need the additional
+    // registers for every tile size.
     constexpr int64_t kFewTokens = 64;
     const bool copiesScales = problem.blockBytes > 0;
     const int64_t ofProducers = copiesScales ? 64 : 56;
@@ -149,7 +152,7 @@ private:
     return problem.groupScales;
   }
 
-  /// Assumed to equal that of engine wgmma, since it was not measured.
+  /// Assumed to equal the efficiency of engine wgmma; not measured.
   double efficiency(const MatmulProblem &problem) const override {
     return problem.elementBytes == 1 ? 0.69 : 0.74;
   }
@@ -181,7 +184,7 @@ private:
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
-    // Registers for the promoted totals, and for the partial sums of 64 rows.
+    // Registers for the promoted totals, and for the accumulators of 64 rows.
     if (isPromoted(problem))
       return {s.tileM + s.tileM / 2, 40, "sums and totals"};
     return {s.tileM, 40, "sums"};

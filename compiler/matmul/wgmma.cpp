@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_90a. The rows of an MMA are weight rows or, if operands are not
+// Supports sm_90a. The rows of an MMA are weight rows or, if operands are not
 // swapped, tokens.
 //
 //===----------------------------------------------------------------------===//
@@ -27,19 +27,24 @@ constexpr Measured kSkewed = {"bench/notes/skewed-h100.md", "2026-11-27"};
 constexpr Measured kChoice = {"bench/notes/choice-h100.md", "2026-11-28"};
 constexpr Measured kDecode = {"bench/notes/decode-h100.md", "2026-11-21"};
 
-/// Upper bound on the bytes of a small first weight, for which larger tiles are
-/// used with few tokens.
+/// Upper bound in bytes for a small first weight. Layers with small first
+/// weights use larger tiles for few tokens.
 constexpr int64_t kSmallFirst = 64 << 20;
 
 /// A tile is multiplied with its actual number of rows, rounded up to 16. The
 /// tile size therefore follows from the experts with the most tokens, not only
-/// from the mean. Rows of large tiles may be distributed evenly over an
-/// expert's tiles: a short last tile reads as many weights as a full one, but
-/// later than its neighbors, when the L2 cache no longer has them. Tiles of 192
-/// rows leave shared memory for more pipeline stages if few experts have more
-/// rows. 8-bit operands leave registers for totals in addition to the
-/// accumulators. Wide tiles have 256 weight rows, with tokens as the rows of an
-/// MMA: they need half as many copies, and contain whole groups of the result.
+/// from the mean.
+///
+/// With `step`, an expert's rows are distributed evenly over its large tiles.
+/// Otherwise its last tile may be short: that tile would read as many weights
+/// as a full one, but later than its neighbors, when the weights are no longer
+/// in the L2 cache.
+///
+/// Tiles of 192 rows leave shared memory for more pipeline stages, and are used
+/// if few experts have more rows. 8-bit operands need registers for totals in
+/// addition to the accumulators, which limits the tile size. Wide tiles have
+/// 256 weight rows, with tokens as the MMA's rows. They need half as many
+/// copies and contain whole groups of the result.
 // clang-format off
 constexpr TileRule kTileRules[] = {
     {{.elementBytes = 1, .groupScales = true, .addsFast = false, .mostRows = 8}, {.rows = 32}, kSkewed},
@@ -58,23 +63,24 @@ constexpr TileRule kTileRules[] = {
 };
 // clang-format on
 
-/// Best first. Rows for 16-bit operands:
+/// Schedule rules, best first. Rules for 16-bit operands:
 ///
-/// * Tiles of 32 and 128 rows, and tiles of 16 rows of large experts, are only
+/// * Tiles of 32 and 128 rows, and tiles of 16 rows for large experts, are only
 ///   used on request. Tiles of small experts run concurrently.
-/// * Row tiles of a group share a weight that is larger than the L2 cache while
-///   it is read. If the weight is small, the column tiles of down share the
-///   rows.
+/// * If a weight is larger than the L2 cache, a group of row tiles shares it
+///   while it is read. If the weight is small, the column tiles of the second
+///   matmul share the lhs rows instead.
 ///
-/// Rows for 8-bit operands:
+/// Rules for 8-bit operands:
 ///
-/// * With few tokens, short weight rows are read in less time than a tile needs
-///   to start and end. Such a tile is four warpgroups wide. So is a tile that
-///   quantizes groups: two of its column tiles are multiplied at a time.
-/// * An epilogue lasts as long as the MMAs if k is short. A second CTA hides
-///   it.
-/// * Promotion lasts as long as the MMAs if scales change along k and there are
-///   many tokens. It is fastest if each thread has few tokens.
+/// * With few tokens, a tile reads short weight rows in less time than it needs
+///   to start and end. Such a tile has 256 weight rows (four warpgroups). A
+///   tile that quantizes groups has the same width, and multiplies two of its
+///   column tiles at a time.
+/// * If k is short, an epilogue takes as long as the MMAs. A second CTA per SM
+///   hides the epilogue.
+/// * If scales change along k and there are many tokens, promotion takes as
+///   long as the MMAs. Promotion is fastest if each thread has few tokens.
 // clang-format off
 constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 16, .firstUpTo = 8 << 20}, {.tileN = 128, .stages = 10}, kDecode},
@@ -127,7 +133,8 @@ public:
                                      : "multiples of 16 up to 256";
   }
   bool hasSlices() const override { return true; }
-  /// Tiles with fewer rows need too few copies to benefit.
+  /// Returns true for 8-bit operands and large tiles. Smaller tiles issue too
+  /// few copies to benefit from TMA.
   bool mapsRows(const MatmulProblem &problem,
                 const Schedule &s) const override {
     return problem.elementBytes == 1 && s.tileM >= 2 * kBoxRows &&
@@ -153,7 +160,7 @@ private:
 
   std::optional<std::string> whyNoTile(const MatmulProblem &problem,
                                        const Schedule &s) const override {
-    // Totals in addition to the accumulators need registers, and so do the
+    // Totals need registers in addition to the accumulators, and so do the
     // scales of 256 tokens.
     int64_t mostRows = !s.roles().swap             ? 192
                        : isPromoted(problem)       ? 128
@@ -162,8 +169,8 @@ private:
     if (s.tileM % 16 || s.tileM > mostRows)
       return fmt::format("tile m {} is no multiple of 16 up to {}", s.tileM,
                          mostRows);
-    // The templates can be instantiated with n up to 256. Only these sizes ran
-    // on a GPU.
+    // The templates support every n up to 256, but only these sizes have run on
+    // a GPU.
     if (s.tileN != 64 && s.tileN != 128 && s.tileN != 256)
       return fmt::format("tile n {}; 64, 128 and 256 are possible", s.tileN);
     if (!s.roles().swap && s.tileN == 256)
@@ -194,21 +201,21 @@ private:
   }
 
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
-    // A warpgroup with the accumulators of 128 rows promotes 64 rows at a time,
-    // and schedules with tokens as rows need no buffers. In both cases 24 other
-    // registers suffice.
+    // 24 other registers suffice in two cases. A warpgroup with 128 rows
+    // promotes the accumulators of 64 rows at a time. Schedules with tokens as
+    // the MMA's rows need no buffer registers.
     const bool whole = rowsOfWarpgroup(s) == 128;
     const int64_t columns = s.roles().swap ? s.tileM : s.tileN;
     Sums taken{columns / 2 * (rowsOfWarpgroup(s) / 64),
                whole || !s.roles().swap ? 24 : 64, "accumulators"};
-    // Storing 32-bit results and adding biases needs more addresses.
+    // Storing 32-bit results and adding biases needs more address registers.
     if (!s.roles().swap && s.tileN == 256 && problem.resultBytes == 4 &&
         !problem.quantizesGroups() &&
         (problem.hasBias ||
          (!problem.gated && (problem.first || !problem.groupScales))))
       taken.others += 24;
     if (isPromoted(problem)) {
-      // 128 columns are promoted at a time.
+      // Accumulators of 128 columns are promoted at a time.
       taken.registers += std::min<int64_t>(columns, 128) / 2;
       taken.words = "sums, totals and scales";
     }

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Serves sm_90a for weights of 4, 6 and 8 bits with 16-bit activations, and for
-// 4-bit weights with e4m3 activations. Weights are converted in registers.
-// Weight rows are the rows of an MMA, whose A operand is in registers; tokens
-// are its columns.
+// Supports sm_90a, for weights of 4, 6 and 8 bits with 16-bit activations, and
+// for 4-bit weights with e4m3 activations. Weights are converted in registers,
+// which hold the MMA's A operand. Weight rows are therefore the MMA's rows, and
+// tokens are its columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +25,7 @@ using namespace moec::compiler;
 namespace {
 constexpr Measured kMeasured = {"bench/notes/weight-only-h100.md",
                                 "2026-11-24"};
-/// Tile rows for experts with 40 to 110 tokens.
+/// Measurements of tile rows for experts with 40 to 110 tokens.
 constexpr Measured kMiddle = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
 // clang-format off
@@ -44,8 +44,9 @@ constexpr TileRule kTileRules[] = {
     {{.elementBytes = 1}, {.rows = 128, .step = 16}, kMeasured},
 };
 
-/// Best first. Tiles of 16 and 32 rows are faster with mma_sync. Producers that
-/// gather would spill with 128 weight rows per warpgroup of e4m3.
+/// Schedule rules, best first. With tiles of 16 and 32 rows, mma_sync is
+/// faster. For e4m3 activations, producers that gather would spill registers if
+/// warpgroups had 128 weight rows.
 constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 9, .ctasPerSm = 3, .behindOthers = true}, kMeasured},
     {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 10, .ctasPerSm = 2, .behindOthers = true}, kMeasured},
@@ -91,7 +92,7 @@ private:
   }
   bool convertsFirst() const override { return true; }
 
-  /// Returns the bytes of a stage's weights
+  /// Returns the bytes of weights in one pipeline stage
   /// (templates/moe/matmul/feed/slab_stage.cuh).
   int64_t weightBytes(const MatmulProblem &problem,
                       const Schedule &schedule) const override {
@@ -116,8 +117,8 @@ private:
     return std::nullopt;
   }
 
-  /// Returns the maximum tile rows. Promotion needs totals in addition to the
-  /// accumulators.
+  /// Returns the maximum tile rows. Promotion needs registers for totals in
+  /// addition to the accumulators.
   int64_t mostTokens(const MatmulProblem &problem) const override {
     return problem.isPromoted() ? 128 : 160;
   }
@@ -125,13 +126,14 @@ private:
   Sums sums(const MatmulProblem &problem, const Schedule &s) const override {
     const int64_t atoms = rowsOfWarpgroup(s) / 64;
     const int64_t activation = problem.takesManyRegisters ? 40 : 0;
-    // The codes of an MMA's A operand, their converted values and their scales.
+    // `others` includes the codes of an MMA's A operand, their converted values
+    // and their scales.
     if (problem.isPromoted())
       return {s.tileM / 2 * (atoms + 1),
               40 + activation + (groupsOf(problem, s.tileK) > 1 ? 8 : 0),
               "sums and totals"};
-    // Two sets of operand registers, and the codes and scales of a pipeline
-    // stage.
+    // `others` includes two sets of operand registers, and the codes and scales
+    // of one pipeline stage.
     const int64_t others =
         40 + 16 * atoms + activation + (problem.hasZeroPoints ? 8 : 0);
     return {s.tileM / 2 * atoms, others, "accumulators"};

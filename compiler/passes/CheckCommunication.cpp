@@ -1,12 +1,13 @@
-//===- CheckCommunication.cpp - options refused for token-moving packages -===//
+//===- CheckCommunication.cpp - checks layers that move tokens ------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// After the gather, the tokens have neither the order nor the count of this
-// rank's tokens. Options that depend on this order or count are refused.
+// Rejects options of layers whose package moves tokens between ranks. After the
+// gather, the tokens differ from this rank's tokens in order and count. Options
+// that depend on either are errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@
 using namespace mlir;
 using namespace moec;
 
-/// Refuses options that kernels which write into other ranks' memory do not
-/// support.
+/// Rejects options that one-sided kernels do not support, because these kernels
+/// write into other ranks' memory.
 static LogicalResult checkOneSided(moe::LayerOp layer,
                                    const compiler::Communication &moved) {
   bool failed = false;

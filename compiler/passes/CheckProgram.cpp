@@ -35,14 +35,14 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// The program that the compiler makes of a layer, in its own module.
+/// The program that the compiler derives from a layer, in its own module.
 struct Derived {
   OwningOpRef<ModuleOp> module;
   moe::ProgramOp program() { return *module->getOps<moe::ProgramOp>().begin(); }
 };
 
-/// Compares a program of the input with the programs that the compiler makes of
-/// its layer, before and after kernels are formed.
+/// Compares an input program with the two programs that the compiler derives
+/// from its layer: one before and one after kernels are formed.
 class Comparison {
 public:
   Comparison(moe::ProgramOp stands, moe::ProgramOp stages,
@@ -53,7 +53,7 @@ public:
 private:
   using Values = llvm::DenseMap<mlir::Value, mlir::Value>;
 
-  /// Starts an error at `where`.
+  /// Starts an error at `where`, an op that differs from the derived program.
   InFlightDiagnostic differs(Operation *where) {
     return where->emitError()
            << "this is not what layer @" << stands.getLayer() << " becomes: ";
@@ -67,7 +67,7 @@ private:
                                  Attribute got, Attribute want);
 
   moe::ProgramOp stands, stages, kernels;
-  Values fromStages, fromKernels; ///< values for inputs and packed weights
+  Values fromStages, fromKernels; ///< input value -> derived value
   llvm::StringSet<> launched;
 };
 } // namespace
@@ -115,8 +115,8 @@ LogicalResult Comparison::compareOp(Operation *got, Operation *want,
 }
 
 LogicalResult Comparison::compareOps(Block &got, Block &want, Values &same) {
-  // Both blocks end with a terminator, so a missing or additional op is
-  // compared with it and reported.
+  // Both blocks end with a terminator, so zip() pairs a missing or additional
+  // op with a different op, which is reported.
   for (auto [mine, its] : llvm::zip(got, want)) {
     if (failed(compareOp(&mine, &its, same)))
       return failure();
@@ -131,7 +131,7 @@ LogicalResult Comparison::compareKernel(moe::LaunchOp got, moe::LaunchOp want) {
   moe::KernelOp mine = got.getKernelOp(), its = want.getKernelOp();
   launched.insert(mine.getSymName());
   // Several variants may launch the same kernel, which is named after the first
-  // one.
+  // variant that does.
   if (!SymbolTable::lookupSymbolIn(kernels, mine.getSymName()))
     return differs(mine) << "expected kernel @" << its.getSymName()
                          << " or that of another variant, got @"
@@ -182,7 +182,7 @@ LogicalResult Comparison::compareHead() {
     return failure();
   for (moe::ProgramOp derived : {stages, kernels}) {
     Values &same = derived == stages ? fromStages : fromKernels;
-    // The verifier has checked that their types are those of the layer.
+    // The verifier has checked that the arguments have the layer's types.
     for (auto [mine, its] : llvm::zip(stands.getBody().getArguments(),
                                       derived.getBody().getArguments()))
       same[mine] = its;

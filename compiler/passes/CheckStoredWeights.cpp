@@ -14,8 +14,9 @@ using namespace moec;
 
 namespace {
 
-/// Returns true if the scales can be stored in the atoms of block scales that
-/// cuBLAS defines, regardless of the group's number of columns.
+/// Returns true if the scales can be stored in cuBLAS's block-scale layout of
+/// 128 x 4 scale blocks: 8-bit scales of groups of columns. The group's number
+/// of columns does not matter.
 bool hasBlockScales(moe::DescriptorAttr weight) {
   return !weight.isPlain() && weight.getGroup()[0] == 1 &&
          weight.getGroup()[1] > 0 &&
@@ -61,7 +62,7 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
                                                 (bytes ? "or 8 " : "") +
                                                 "bits" + got);
   }
-  // Each size is the number of rows of one weight and of columns of the other.
+  // Each size is the row count of one weight and the column count of the other.
   constexpr int64_t kPerWord = 8;
   for (auto [size, extent] :
        {std::pair<StringRef, int64_t>("hidden_size", layer.getWidth()),
@@ -107,9 +108,9 @@ LogicalResult checkQuantizedWeights(moe::LayerOp layer) {
   return failure(failed);
 }
 
-/// Checks a group index, which assigns each column of k to a group. Packing
-/// sorts the columns by group, and each run permutes the columns of the rows
-/// that are multiplied with them.
+/// Checks a group index, which assigns each column of K to a scale group.
+/// Packing sorts the weight's columns by group, and each run permutes the
+/// columns of the activations in the same way.
 LogicalResult checkGroupIndex(moe::LayerOp layer) {
   if (!layer.getGroupIndex())
     return success();

@@ -1,12 +1,12 @@
-//===- CheckTarget.cpp - refuses unsupported layers -----------------------===//
+//===- CheckTarget.cpp - rejects unsupported layers -----------------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Refuses options, parameters of catalog rows and sizes that no kernel
-// supports. Reports all refusals, not only the first.
+// Rejects options, parameters of catalog rows and sizes that no kernel
+// supports. Reports all errors, not only the first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +38,8 @@ using compiler::Refuse;
 // Options
 //===----------------------------------------------------------------------===//
 
-/// An option that no backend supports. It must have its default value.
+/// An option value that no backend supports. `isAsked` returns true if a layer
+/// has that value.
 struct OptionRule {
   StringRef name;
   bool (*isAsked)(moe::LayerOp layer);
@@ -66,8 +67,9 @@ void checkOptions(moe::LayerOp layer, Refuse refuse) {
                                          "'; accepted: " + rule.accepted);
 }
 
-/// Checks a batched layer. Rows go back to the sender grouped by expert, so the
-/// sender must perform whatever is done for each token.
+/// Checks a batched layer, whose rows arrive grouped by expert. Its output rows
+/// return to the sender in that order, so the sender must do all work per
+/// token.
 void checkBatched(moe::LayerOp layer, Refuse refuse) {
   if (!layer.isBatched())
     return;
@@ -86,7 +88,8 @@ void checkBatched(moe::LayerOp layer, Refuse refuse) {
                             "each token; accepted: one of the two"));
 }
 
-/// Checks a part of a layer. Its tokens are in the caller's order.
+/// Checks a part of a layer. A part reads and writes tokens in the caller's
+/// order.
 void checkPart(moe::LayerOp layer, Refuse refuse) {
   if (!layer.getPart())
     return;
@@ -109,15 +112,15 @@ void checkPart(moe::LayerOp layer, Refuse refuse) {
                "accepted: one of the two");
 }
 
-/// Ways to specify for each kind of input that the caller computes the shared
-/// experts.
+/// Text for messages: for each kind of input, the way to specify that the
+/// caller computes the shared experts.
 constexpr StringLiteral kBesideLayer =
     "shared experts beside this layer (--no-shared-experts, option "
     "no_shared_experts of moec_compile_config, or a layer JSON without "
     "n_shared_experts)";
 
-/// Checks shared experts with their own weights. Refuses options that apply to
-/// the routed experts' weights or pairs, but not to those of shared experts.
+/// Checks shared experts with their own weights. Rejects options that apply to
+/// the routed experts' weights or pairs, but not to shared experts.
 void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
   const std::optional<compiler::Communication> moved =
       compiler::communicationOf(layer);
@@ -148,8 +151,8 @@ void checkSharedMlp(moe::LayerOp layer, Refuse refuse) {
                  "; accepted: one of the two, or " + kBesideLayer);
 }
 
-/// The norm needs a whole row of an expert's result, so no rank may have only
-/// some of the columns.
+/// Checks the norm of each expert's output. The norm needs a whole output row,
+/// so ranks may not split the experts' columns.
 void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
   if (!layer.getPostExpertNormEps())
     return;
@@ -181,7 +184,7 @@ void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
                                          reason + "; accepted: one of the two");
 }
 
-/// Constant experts have the last ids and no rows.
+/// Checks constant experts, which have the last ids and no rows.
 void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
   if (!isPositive(layer.getNumConstantExperts()))
     return;
@@ -256,7 +259,7 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
     cannot(
         "num_redundant_experts: which experts have replicas is an input of a "
         "layer with enable_eplb alone; accepted: both");
-  // If rows arrive grouped by expert, the sender has already multiplied them by
+  // A batched layer is exempt: the sender has already multiplied its rows by
   // the top-k weights.
   const std::pair<bool, StringRef> withWeightOnInput[] = {
       {layer.getInputQuantized(),
@@ -312,8 +315,8 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
 }
 
 /// Returns true if an engine may leave accumulation to the tensor cores,
-/// without promotion. The operands must be 8-bit floats whose scales do not
-/// change along k, since such scales are applied in f32.
+/// without promotion to f32. The operands must be 8-bit floats whose scales do
+/// not change along K, because scales that change along K are applied in f32.
 bool mayAccumulateFast(moe::QuantAttr quant) {
   if (quant.dequantizesWeights())
     return false;
@@ -334,10 +337,11 @@ void checkAccumulation(moe::LayerOp layer, Refuse refuse) {
                 "fp8_tensor_dynamic, fp8_channel); accepted: f32");
 }
 
-/// Maximum number of expert groups. Each lane of one warp compares one group.
+/// The maximum number of expert groups: the routing kernel assigns one group to
+/// each lane of a warp.
 constexpr int64_t kMaxGroups = 32;
 
-/// Checks how experts are divided into groups.
+/// Checks the division of experts into groups.
 void checkGroups(moe::LayerOp layer, Refuse refuse,
                  const catalog::RoutingMethod &row) {
   const moe::RoutingAttr routing = layer.getRouting();
@@ -456,7 +460,7 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
                               ? layer.getComputeType()
                               : a1.getElement();
   int64_t bits = multiplied.getIntOrFloatBitWidth();
-  // The rows of x are loaded in its input type if they are only converted.
+  // If x is only converted, its rows are loaded in the input type.
   if (a1.isPlain())
     bits = std::min<int64_t>(bits, layer.getInDtype().getIntOrFloatBitWidth());
   const int64_t elements = compiler::elementsPerPiece(bits);

@@ -1,12 +1,12 @@
-//===- CheckTypes.cpp - refuses unsupported element types -----------------===//
+//===- CheckTypes.cpp - rejects unsupported element types -----------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Refuses descriptors of dequantized weights and of emulated activations, and
-// element types of a layer's tensors, that no kernel supports.
+// Rejects element types of a layer's tensors, and descriptors of dequantized
+// weights and emulated activations, that no kernel supports.
 //
 //===----------------------------------------------------------------------===//
 
@@ -116,13 +116,13 @@ static void checkActivation(Refuse refuse, StringRef name,
     because("scales of f8E4M3FN have second scales of f32, others have none");
 }
 
-/// Refuses types of unscaled activations that kernels cannot multiply with
+/// Rejects types of unscaled activations that kernels cannot multiply with
 /// weights dequantized to 16 bits.
 static void checkPlainActivations(Refuse refuse, moe::QuantAttr quant) {
   const auto nameOf = [](moe::DescriptorAttr operand) {
     return compiler::elementTypeName(operand.getElement());
   };
-  // Engines that do not support f32 refuse it themselves.
+  // Engines that do not support f32 reject it themselves.
   const bool isOneType = quant.getA1() == quant.getA2();
   for (auto [name, activation] :
        {std::pair<StringRef, moe::DescriptorAttr>("a1", quant.getA1()),

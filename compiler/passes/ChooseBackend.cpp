@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Runs the resolver (compiler/plan/Resolver.h) and stores its result on the
-// program as a report that includes all refused candidates. There is one choice
-// for each program, because all variants read the same packed weights.
+// program as a report that includes all rejected candidates. There is one
+// choice for each program, because all variants read the same packed weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,13 +35,14 @@ namespace {
 /// A backend, engine or realization that an earlier phase chose.
 struct Standing {
   std::string kind, name;
-  std::string where; ///< for example " of variant @up_to_1"; "": of the program
+  std::string
+      where; ///< suffix for messages, " of variant @up_to_1"; "": program
 };
 } // namespace
 
-/// Returns the engines of the program: those of the report, of variants and of
-/// schedules, and those that may still be selected for a matmul without a
-/// schedule.
+/// Returns the engines that the program uses or may use: those that its report,
+/// variants and schedules name, and those that may still be selected for a
+/// matmul without a schedule.
 static std::vector<Standing> enginesIn(moe::ProgramOp program,
                                        moe::ReportAttr report) {
   std::vector<Standing> made = {{"engine", report.getEngine().str(), ""}};
@@ -65,7 +66,7 @@ static std::vector<Standing> enginesIn(moe::ProgramOp program,
     for (const Engine *engine : servingEngines(report, matmul))
       add(engine->row.name, ", which may serve a matmul that has no schedule");
   });
-  // The variants do not exist yet, so few-token kernels may still be chosen.
+  // If the variants do not exist yet, few-token kernels may still be chosen.
   const auto *backend = catalog::find(catalog::kBackends, report.getBackend());
   if (auto permute = findIn<moe::PermuteOp>(program);
       permute && permute.getTileRows() == 0 && backend &&
@@ -112,15 +113,15 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
       return program.emitError() << "no stage of the program is a matmul";
     std::vector<Candidate> judged;
     moe::LayerOp layer = program.getLayerOp();
-    // The manifest contains the layer's realization, so it applies even if the
-    // stages were changed.
+    // The layer's realization applies even if the stages of the input were
+    // edited, because the manifest contains the layer's realization.
     const std::optional<StringRef> said = layer.getRealization();
     auto resolution =
         resolve(factsOf(layer), program.getTarget().getArch().str(), choices,
                 said ? said->str() : realizationOf(program), &judged);
     if (!resolution) {
-      // The report without a choice keeps the reasons, for callers that request
-      // them.
+      // The program gets a report without a choice, so that callers can read
+      // why each candidate was rejected.
       Resolution none;
       none.candidates = std::move(judged);
       report(program, none, choices);

@@ -57,9 +57,10 @@ struct ChooseRealization
              layers.front().getPart() ? choices.withoutVariables() : choices);
   }
 
-  /// Returns the columns of the layer's share, followed by those of all other
-  /// ranks' shares. All ranks must compute the same way, whether they run one
-  /// package or several.
+  /// Returns the intermediate columns of this layer's share, followed by the
+  /// other column counts that shares of other ranks have. The realization must
+  /// support all of them, because all ranks must compute the same way, in one
+  /// package or in several.
   static SmallVector<int64_t> columnsOfShards(moe::LayerOp layer) {
     const int64_t own = layer.getIntermediateSizePerPartition().value_or(
         layer.getIntermediateSize());

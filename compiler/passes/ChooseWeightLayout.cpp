@@ -6,14 +6,16 @@
 //===----------------------------------------------------------------------===//
 //
 // A gated activation needs a gate column and its up column in one thread. If
-// gate and up rows are interleaved by 8, both are in the two halves of an m16n8
-// tile pair and thus in one MMA fragment. This holds for mma.sync and wgmma,
-// with and without swapped operands. Packing converts weights that a checkpoint
-// stores in another order to rows, and sorts columns by their groups.
-// Power-of-two scales of weights that are multiplied as stored are converted to
-// f32. For an engine that reads MMA fragment order, the codes (quantized
-// values), scales and zero points are stored in that order. A scale that covers
-// more rows or columns than kernels expect is replicated.
+// gate and up rows alternate in runs of 8, the two columns have the same place
+// in adjacent n8 tiles, so one thread's MMA fragment contains both. This holds
+// for mma.sync and wgmma, with and without swapped operands.
+//
+// Packing also converts weights that a checkpoint stores in another order to
+// rows, and sorts columns by their groups. Power-of-two scales are converted to
+// f32 if the weights are multiplied without dequantization. For an engine that
+// reads MMA fragment order, the codes (quantized values), scales and zero
+// points are stored in that order. A scale that covers more rows or columns
+// than kernels expect is replicated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,8 +61,8 @@ Type elementAsRead(Value weight) {
 }
 
 /// Returns the layout in which kernels read a weight, or null if they read it
-/// as stored. `gated`: gated matmuls read it. `changes`: packing changes the
-/// element type or the order of columns.
+/// as stored in the checkpoint. `gated`: a gated activation reads the matmul's
+/// result. `changes`: packing changes the element type or the order of columns.
 moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
                           StringRef gateUpOrder) {
   if (gated)
@@ -72,8 +74,8 @@ moe::LayoutAttr layoutFor(RankedTensorType weight, bool gated, bool changes,
 }
 
 /// Returns the layout of a weight, its scales or its zero points for an engine
-/// that reads fragment order. Returns null for a tensor that it reads as
-/// stored.
+/// that reads fragment order. Returns null for a tensor that the engine reads
+/// as stored in the checkpoint.
 moe::LayoutAttr fragmentLayout(BlockArgument value) {
   for (OpOperand &use : value.getUses()) {
     auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
@@ -116,22 +118,23 @@ SmallVector<int64_t, 2> groupAsRead(moe::GroupedMatmulOp matmul,
   if (!rhs)
     return {};
   SmallVector<int64_t, 2> group(rhs.getGroup());
-  // A block in fragment order has one scale for each row.
+  // A slab (a block of weights in fragment order) has one scale per row.
   if (fragments)
     group[0] = 1;
   return group;
 }
 
-/// Describes how the scales or zero points of a weight are replicated.
+/// Describes how packing replicates a weight's scales or zero points.
 struct Repeat {
-  SmallVector<int64_t, 3> shape; ///< of the result
-  std::array<int64_t, 3> times;  ///< parts, rows and columns
+  SmallVector<int64_t, 3> shape; ///< of the packed tensor
+  /// Number of parts (gate, up), and repetitions of rows and of columns.
+  std::array<int64_t, 3> times;
   /// Rows after which gate and up alternate; 0: they do not alternate.
   int64_t alternate;
 };
 
-/// Returns how to replicate a tensor of scales or zero points. Returns nullopt
-/// if the matmuls read it as stored.
+/// Returns how to replicate a tensor of scales or zero points, or nullopt if
+/// the matmuls read it as stored in the checkpoint.
 std::optional<Repeat> repeatFor(Value numbers, bool fragments) {
   for (OpOperand &use : numbers.getUses()) {
     auto matmul = dyn_cast<moe::GroupedMatmulOp>(use.getOwner());
@@ -166,7 +169,7 @@ std::optional<Repeat> repeatFor(Value numbers, bool fragments) {
   return std::nullopt;
 }
 
-/// Packs scales or zero points in the layout, replicated as matmuls read them.
+/// Packs scales or zero points in `layout`, replicated as `repeat` specifies.
 moe::PackOp packNumbers(OpBuilder &builder, Value source, const Repeat &repeat,
                         Type element, moe::LayoutAttr layout) {
   auto packed = moe::PackOp::create(
@@ -221,7 +224,8 @@ LogicalResult quantizeInto(moe::ProgramOp program,
   return success();
 }
 
-/// Returns the order of the columns of a weight, or null.
+/// Returns the column order of a weight with a group index, or null if the
+/// weight has no group index.
 Value orderOf(moe::ProgramOp program, BlockArgument weight) {
   const std::string index = compiler::valueName(weight) + "_group_index";
   for (auto order : program.getBody().getOps<moe::PackOrderOp>())

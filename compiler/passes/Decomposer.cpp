@@ -14,9 +14,9 @@ using namespace moec;
 using namespace moec::compiler;
 using moe::kAny;
 
-/// Rows of a block of which one maximum is computed. Blocks are small enough
-/// that few rows make many blocks, and large enough that few maxima are read
-/// again for the scale.
+/// Number of rows per block of moe.amax, which computes one maximum per block.
+/// Blocks are small enough that a few rows form many blocks, and large enough
+/// that computing the scale reads few maxima.
 static constexpr int64_t kAmaxRows = 32;
 
 moe::ProgramOp Decomposer::build() {
@@ -127,8 +127,8 @@ Decomposer::Quantized Decomposer::quantize(moe::DescriptorAttr descriptor,
   if (descriptor.isPlain() && !weights &&
       type.getElementType() == descriptor.getElement())
     return {input, Value()};
-  // Products with top-k weights, and values of another element type, must be
-  // rounded.
+  // Products with top-k weights, and values of another element type, are
+  // rounded by a quantize op without scales.
   if (descriptor.isPlain())
     return {moe::QuantizeOp::create(
                 builder, location, type.clone(descriptor.getElement()),

@@ -26,8 +26,8 @@ namespace moec::compiler {
 class Decomposer {
 public:
   /// `ofCodes` is Codes or Blocks if the layer's matmuls multiply codes
-  /// (quantized values) as stored (QuantAttr::mayMultiplyCodes, getBlockPair),
-  /// else nullopt.
+  /// (quantized values) without dequantization (QuantAttr::mayMultiplyCodes,
+  /// getBlockPair), else nullopt.
   Decomposer(moe::LayerOp layer, moe::TargetAttr target, int64_t maxTokens,
              std::optional<moe::Realization> ofCodes)
       : layer(layer), target(target), maxTokens(maxTokens), ofCodes(ofCodes),
@@ -42,13 +42,13 @@ private:
     mlir::Value value;
   };
 
-  /// An operand as the matmul reads it, and its scales (null if it has none).
+  /// An operand as the matmul reads it, and its scales (null if absent).
   struct Quantized {
     mlir::Value data, scale, secondScale = {};
   };
 
-  /// The rows that a stage computes on. Rows sorted by expert have `offsets`,
-  /// and rows batched by expert have `counts`. Rows of tokens have neither.
+  /// The rows of a stage. Rows sorted by expert have `offsets`, rows batched by
+  /// expert have `counts`, and rows of tokens have neither.
   struct Rows {
     mlir::Value tiles, tileCount, offsets, counts;
   };
@@ -59,8 +59,8 @@ private:
   };
 
   void addInputs();
-  /// Adds the ops that quantize a weight of floats at load time, and replaces
-  /// the input by their results. Matmuls then read these.
+  /// Adds the op that quantizes a floating-point weight at load time. Its
+  /// results replace the input, so matmuls read the codes and scales.
   void quantizeWeights(llvm::StringRef name, moe::DescriptorAttr descriptor,
                        int64_t parts);
   /// Adds the op that derives the order of a weight's columns from its group
@@ -82,8 +82,9 @@ private:
 
   // Builders of single stages or of a few stages.
   /// Quantizes `input`. `weights`: the top-k weights by which rows are
-  /// multiplied before, or null. `which`: the prefix of the names of stored
-  /// scales, "a1" or "a2", or "shared_a1" or "shared_a2" for shared experts.
+  /// multiplied before quantization, or null. `which`: the name prefix of
+  /// stored scales, "a1" or "a2", or "shared_a1" or "shared_a2" for shared
+  /// experts.
   Quantized quantize(moe::DescriptorAttr descriptor, mlir::Value input,
                      mlir::Value weights, llvm::StringRef which,
                      const Rows &rows);
@@ -91,15 +92,15 @@ private:
   /// Returns x as the first matmul reads it if the caller provides it
   /// quantized. Dequantizes x if no engine multiplies its codes.
   Quantized quantizedX(const GivenX &x, const Rows &rows);
-  /// Permutes columns of `input` into the order of the weight's k, which
-  /// differs between experts. With `gather` (indices of sorted rows) the rows
-  /// of tokens also become rows of pairs; each input row has `pairs` of them.
+  /// Permutes the columns of `input` into the weight's column order along K,
+  /// which differs between experts. With `gather` (the pair of each sorted
+  /// row), each input row is also copied to the `pairs` rows of its pairs.
   mlir::Value permuteColumns(mlir::Value input, llvm::StringRef weight,
                              mlir::IntegerAttr pairs, mlir::Value gather,
                              const Rows &rows);
   /// Adds a grouped matmul. `gather`: the pair of each row, or null. `pairs`:
-  /// the number of pairs of each lhs row, only with `gather`. `weight`: the
-  /// name prefix "w13" or "w2", or that of shared experts.
+  /// the number of pairs per lhs row, only with `gather`. `weight`: the name
+  /// prefix "w13" or "w2", or "shared_w13" or "shared_w2" for shared experts.
   mlir::Value matmul(mlir::IntegerAttr pairs, Quantized lhs, mlir::Value gather,
                      llvm::StringRef weight, mlir::Value bias,
                      const Rows &rows);
@@ -109,39 +110,42 @@ private:
   moe::CountOp addCount(moe::RouteOp route);
   mlir::Value combine(mlir::Value partials, mlir::Value positions,
                       moe::RouteOp route);
-  /// Adds the stages from the result of the first matmul to that of the second.
-  /// `pairs`: the pair of each row if something is added to the rows, else
-  /// null. `whose`: name prefix of the experts' weights, "" or "shared_".
+  /// Adds the stages that follow the first matmul, up to and including the
+  /// second matmul, and returns its result. `pairs`: the pair of each row if a
+  /// LoRA addend is added to the rows, else null. `whose`: the name prefix of
+  /// the experts' weights, "" or "shared_".
   mlir::Value secondHalf(mlir::Value h, const Rows &rows, mlir::Value pairs,
                          const std::string &whose = "");
-  /// Rounds the result of the second matmul to the output type if it is an
-  /// output.
+  /// Sets the element type of the second matmul's result to the layer's output
+  /// type. Used if this result is an output of the layer.
   void roundToOutput(mlir::Value y);
 
   // Stages between ranks, and stages of shared experts (DecomposeRanks.cpp).
   /// Gathers the tokens of all ranks. Afterwards the route's top-k ids and
-  /// weights, and the inputs x and its scales, are those of all ranks. Returns
-  /// x as the matmul reads it if x is quantized before the dispatch: scales of
-  /// a token or a part of it do not depend on other tokens, and codes are fewer
-  /// bytes. If x is multiplied by the top-k weights, it is quantized after the
-  /// dispatch.
+  /// weights, and the inputs x and its scales, are those of all ranks.
+  ///
+  /// Quantizes x before the dispatch, because codes are fewer bytes and scales
+  /// per token or per group do not depend on other tokens; then returns x as
+  /// the matmul reads it. If the caller has quantized x, or x is multiplied by
+  /// the top-k weights, returns nulls, and x is prepared after the dispatch.
   Quantized dispatch(const Communication &moved, moe::RouteOp &route);
-  /// Returns the sums of `ranks` ranks to the ranks that own the tokens, and
-  /// then reduces over `reduce` ranks that have the same tokens. `route` has
-  /// the ids of all ranks' tokens, `own` those of this rank's tokens.
+  /// Sends the partial sums of `ranks` ranks back to the ranks that own the
+  /// tokens, and then reduces over `reduce` ranks that have the same tokens.
+  /// `route` has the ids of all ranks' tokens, `own` has the ids of this rank's
+  /// tokens.
   mlir::Value finalize(const Communication &moved, mlir::Value sums,
                        moe::RouteOp route, moe::RouteOp own, int64_t ranks,
                        int64_t reduce);
   mlir::UnitAttr oneSided(const Communication &moved);
-  /// Returns the number of experts that are distributed over the ranks, from
-  /// which the ranks of a token's experts follow. Returns null if the package
-  /// does not need it, or if each rank has all experts.
+  /// Returns the number of experts that are distributed over the ranks. Kernels
+  /// compute the rank of an expert from it. Returns null if the package does
+  /// not need it, or if each rank has all experts.
   mlir::IntegerAttr spreadExperts(const Communication &moved);
-  /// Returns x as the first matmul of shared experts reads it. It equals the
-  /// operand of the routed experts, unless scales are stored.
+  /// Returns x as the shared experts' first matmul reads it. This is the routed
+  /// experts' operand, unless the layer has stored scales for a1.
   Quantized sharedX(const GivenX &x, const Rows &rows);
-  /// Adds the MLP of shared experts that have their own weights. Adds its
-  /// result to `routed`, the result of the routed experts.
+  /// Adds the MLP of shared experts that have their own weights. Returns its
+  /// result plus `routed`, the result of the routed experts.
   mlir::Value addSharedExperts(mlir::Value routed, const GivenX &x);
 
   mlir::RankedTensorType tensor(llvm::ArrayRef<int64_t> shape,
@@ -153,7 +157,7 @@ private:
   static moe::DescriptorAttr quantized(moe::DescriptorAttr descriptor);
   /// Returns the number of this rank's experts, or null if it has all of them.
   mlir::IntegerAttr localExperts();
-  /// Returns null for one, which is the default, so that the op equals its
+  /// Returns null for 1, the attribute's default, so that the op equals its
   /// printed and parsed form.
   mlir::IntegerAttr unlessOne(int64_t number);
   /// Returns `count`, or null if it is absent or zero.

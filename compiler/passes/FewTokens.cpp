@@ -23,7 +23,7 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Returns true if both kernels fit the GPU with this token count.
+/// Returns true if both few-token kernels fit the GPU with this token count.
 static bool fits(moe::VariantOp stages, int64_t tokens,
                  const Hardware &hardware) {
   return llvm::all_of(
@@ -35,7 +35,7 @@ static bool fits(moe::VariantOp stages, int64_t tokens,
 /// Returns the first stage that no few-token kernel supports, or "".
 static StringRef stageWithoutKernel(moe::VariantOp stages) {
   for (Operation &op : stages.getBody().front().without_terminator()) {
-    // Other kernels move tokens and sums between ranks and compute shared rows.
+    // In a few-token variant, these stages have kernels of their own.
     if (isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op) ||
         isOfSharedRows(&op))
       continue;
@@ -51,7 +51,8 @@ static StringRef stageWithoutKernel(moe::VariantOp stages) {
 }
 
 namespace {
-/// The few-token kernels for a program, as the predicates below see them.
+/// The program and stages for which the predicates below check the few-token
+/// kernels.
 struct Path {
   moe::ProgramOp program;
   moe::VariantOp stages;
@@ -62,7 +63,7 @@ struct Path {
   SmallVector<moe::GroupedMatmulOp> matmuls =
       matmulsOf(stages, /*ofSharedRows=*/false);
 
-  /// Returns true if weights are converted to the operand type.
+  /// Returns true if weights are dequantized to the operand type.
   bool converts() {
     return first.getRealization() == moe::Realization::Dequantized;
   }
@@ -78,7 +79,7 @@ struct Refusal {
   std::string code, reason;
 };
 
-/// Returns why the few-token kernels cannot serve the program, or nullopt.
+/// Returns why the few-token kernels do not support the program, or nullopt.
 using Predicate = std::optional<Refusal> (*)(Path &path);
 } // namespace
 
@@ -220,7 +221,8 @@ static std::optional<Refusal> sizes(Path &path) {
   return std::nullopt;
 }
 
-/// The predicates in the order of evaluation. The first refusal is reported.
+/// The predicates in the order of evaluation. The first reason found is
+/// reported.
 static constexpr Predicate kPredicates[] = {
     excluded, options, stagesHaveKernels, readsX, archFeatures, elementTypes,
     layout,   sizes};
@@ -260,7 +262,7 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
       catalog::find(catalog::kBackends, report.getBackend());
   const catalog::Engine *engine =
       backend ? catalog::find(catalog::kEngines, backend->fewTokens) : nullptr;
-  // If the user requests an engine, it serves all token counts.
+  // If the user requests an engine, it is used for all token counts.
   if (!engine || report.getChoice("engine"))
     return few;
   few.engine = engine->name;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A dispatch becomes one collective with all its tensors, so that one operation
-// of the library performs it. A finalize becomes one or two collectives.
+// A dispatch becomes one collective with all its tensors, so that one library
+// call performs it. A finalize becomes one or two collectives.
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,7 +52,7 @@ static void form(OpBuilder &builder, moe::DispatchOp dispatch) {
 static void form(OpBuilder &builder, moe::FinalizeOp finalize) {
   Value sum = finalize.getPartials();
   const int64_t ranks = finalize.getRanks(), reduce = finalize.getReduce();
-  // A combine of shared experts adds this result to its own.
+  // If the shared experts' combine adds this result, its name is "routed".
   const StringRef name =
       llvm::any_of(finalize->getUsers(), llvm::IsaPred<moe::CombineOp>)
           ? "routed"

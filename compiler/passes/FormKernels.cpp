@@ -8,9 +8,8 @@
 // Backend grouped fuses:
 //   - routing and permutation, if a few CTAs process all tokens
 //   - the quantization of x with routing
-//   - the activation, and some quantizations of its result, into the epilogue
-//   of
-//     the first matmul
+//   - the activation, and some quantizations of its result, with the first
+//     matmul, in its epilogue
 //   - combine with the second matmul, if the variant computes slices
 // Backend unfused forms one kernel for each stage. Only counting is fused with
 // routing, because it needs routing's data. A few-token variant has two
@@ -41,12 +40,12 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Maximum token count that one CTA routes before two CTAs of a cluster could
-/// exchange their counts.
+/// Up to this token count, one CTA routes all tokens in less time than the CTAs
+/// of a cluster need to exchange their counts.
 static constexpr int64_t kTokensOfOneCta = 8;
 
-/// Returns the tokens that one CTA routes. `fused`: the same launch permutes.
-/// `clusters`: it may use a cluster of CTAs.
+/// Returns the number of tokens that one CTA routes. `fused`: the same launch
+/// permutes. `clusters`: the launch may use a cluster of CTAs.
 static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
   if (fused)
     return clusters && maxTokens > kTokensOfOneCta
@@ -62,7 +61,8 @@ static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
 /// bounded.
 static constexpr int64_t kMostBlocks = 256;
 
-/// Rows that a CTA quantizes if no block of maxima determines it.
+/// Number of rows that a CTA quantizes, unless the blocks of moe.amax determine
+/// it.
 static constexpr int64_t kRowsOfCta = 16;
 
 /// Returns the name under which the caller can request a result as an optional
@@ -82,8 +82,8 @@ static StringRef optionalName(OpResult result) {
 static StringRef fieldName(OpOperand &operand, const StageGroup &group) {
   const StringRef name = cast<moe::StageOpInterface>(operand.getOwner())
                              .getOperandName(operand.getOperandNumber());
-  // In kernels that route by themselves, the matmul reads the quantized operand
-  // as "lhs".
+  // Kernels that route by themselves quantize x within the matmul, so the
+  // quantization's input is the kernel's "lhs".
   return group.kind->routesItself && name == "input" ? "lhs" : name;
 }
 
@@ -118,7 +118,7 @@ static bool isReturnedAs(OpResult result, StringRef name) {
   });
 }
 
-/// Returns true if a combine of shared experts adds the result to its own.
+/// Returns true if the shared experts' combine adds the result to its own.
 static bool isAddedToShared(OpResult result) {
   return isa<moe::CombineOp, moe::CombineNormedOp, moe::FinalizeOp>(
              result.getOwner()) &&
@@ -149,7 +149,7 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
     return "partial";
   if (isAddedToShared(result))
     return "routed";
-  // A part that routes returns the places to the caller.
+  // In a part that routes, the caller receives the ids as "places".
   if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))
     return "places";
   if (inKernel != "result")
@@ -187,7 +187,7 @@ static bool isWritten(OpResult result, const StageGroup &group) {
   });
 }
 
-/// Sets the catalog row that supports the stages of the kernel.
+/// Sets the kernel kind (a catalog row) that supports the group's stages.
 static LogicalResult findKind(StageGroup &group) {
   std::string stages;
   for (Operation *op : group.stages)
@@ -200,8 +200,8 @@ static LogicalResult findKind(StageGroup &group) {
   return success();
 }
 
-/// Sets the rows of a CTA for quantizations for which no block of maxima
-/// determines them.
+/// Sets the number of rows per CTA for quantizations, unless the blocks of
+/// moe.amax determine it.
 static void decideRows(const StageGroup &group) {
   if (!group.kind->routesItself)
     for (Operation *stage : group.stages)
@@ -212,7 +212,7 @@ static void decideRows(const StageGroup &group) {
 
 /// Sets the token blocks of counting and permutation. If the kernel also
 /// permutes, its CTAs divide the variant's tokens evenly. If every CTA routes
-/// by itself, its block has all tokens. Otherwise the size depends on the
+/// by itself, its block has all tokens. Otherwise the block size depends on the
 /// variant's largest token count.
 static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
                          const StageGroup &group) {
@@ -238,10 +238,10 @@ static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
   }
 }
 
-/// Sets the element type of partial sums. If they are larger than the L2 cache,
-/// they are written to memory, and half the bytes justify one more rounding.
-/// f16 is not used, because a row may overflow although the weighted sum does
-/// not.
+/// Sets the element type of the second matmul's results, which combine adds. If
+/// they are larger than the L2 cache in f32, they are written to DRAM, and half
+/// the bytes justify one more rounding. Outside of slices f16 is not used,
+/// because a row may overflow although the weighted sum does not.
 static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
   const catalog::Gpu *gpu = program.getTarget().getGpuRow();
   if (!gpu || variant.getEngine())
@@ -271,7 +271,7 @@ static void decidePartials(moe::ProgramOp program, moe::VariantOp variant) {
 
 /// Sets the offsets that activations read. An activation in its own kernel
 /// needs the offsets to distinguish rows from padding and to find their
-/// experts. In the matmul's kernel the tiles provide this.
+/// experts. In the matmul's kernel the tiles provide this information.
 static void giveOffsets(moe::VariantOp variant, bool fuseActivation) {
   moe::PermuteOp permute;
   for (auto op : variant.getBody().getOps<moe::PermuteOp>())
@@ -377,7 +377,7 @@ struct FormKernels : compiler::impl::FormKernelsPassBase<FormKernels> {
       return success();
     bool fuse = !program.getReport() ||
                 program.getReportAttr().getBackend() != "unfused";
-    // Adapters are added to the result of the first matmul before the
+    // LoRA adapters are added to the result of the first matmul before the
     // activation.
     const bool adapts = llvm::any_of(
         body.getOps<moe::ActivateOp>(),

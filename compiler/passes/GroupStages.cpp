@@ -20,19 +20,20 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Maximum token count for which one kernel routes and permutes. One CTA then
-/// has four tokens for each of its 32 warps, and takes about as long as a
-/// second launch.
+/// Maximum token count for which one kernel routes and permutes. Each of the 32
+/// warps of one CTA then has four tokens, and the kernel takes about as long as
+/// a second launch would.
 static constexpr int64_t kFusedTokens = 128;
 /// Maximum token count for which the kernel that routes also quantizes x. Up to
-/// here one launch less saves 0.3 to 4 us; with 8192 tokens it would lose up to
-/// 40 us.
+/// this count, saving a launch saves 0.3 to 4 us; with 8192 tokens, sharing a
+/// kernel would cost up to 40 us.
 static constexpr int64_t kQuantizedBesideRouting = 512;
 
 bool compiler::isOfIntermediate(Operation *op) {
   auto quantize = dyn_cast<moe::QuantizeOp>(op);
   auto amax = dyn_cast<moe::AmaxOp>(op);
-  // x is an argument of the program, even if its rows have counts.
+  // x is an argument of the program, even if its rows have counts; the
+  // intermediate is not.
   const Value input = quantize ? quantize.getInput() : amax.getInput();
   const bool areCounted =
       quantize ? quantize.getOffsets() || quantize.getExpertNumTokens() ||
@@ -41,12 +42,14 @@ bool compiler::isOfIntermediate(Operation *op) {
   return areCounted && !isa<BlockArgument>(input);
 }
 
-/// Returns a sentence that states why the first matmul's kernel does not
-/// quantize the intermediate, or "" if it does. It does if the scale is known
-/// or if a CTA computes all columns of a scale, unless `asked` requests a
-/// separate launch. A scale of a whole row needs too many columns: the variant
-/// in which the last CTA of a row reads them back was measured and is slower
-/// than a launch (bench/notes/quantize-h100.md).
+/// Returns the reason why the first matmul's kernel does not quantize the
+/// intermediate, or "" if that kernel quantizes it.
+///
+/// The kernel quantizes it if the scale is given. It also does so if a CTA
+/// computes all columns that share a scale, unless `asked` requests a separate
+/// launch. A scale per row needs too many columns: a kernel in which the last
+/// CTA of a row reads the columns back was measured and is slower than a
+/// separate launch (bench/notes/quantize-h100.md).
 static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
                             bool asked) {
   const moe::DescriptorAttr descriptor = quantize.getDescriptor();
@@ -59,8 +62,8 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
     return "";
   if (descriptor.getGroup()[1] < 1 || descriptor.getSecondPerRow())
     return "a scale follows from more values than a CTA has";
-  // Several divisions for each value delay the end of each CTA by more than a
-  // separate launch takes (docs/decisions.md, 020).
+  // Several divisions per value delay the end of each CTA by more than the time
+  // of a separate launch (docs/decisions.md, 020).
   if ((quantize.isEmulated() || quantize.scalesBlocks()) &&
       descriptor.getRule().empty())
     return "scales that are no powers of two are divided by, which a launch of "
@@ -83,10 +86,10 @@ static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
       asked ? "as asked for" : "");
 }
 
-/// Returns true if the kernel that routes also quantizes x. Neither stage waits
-/// for the other.
+/// Returns true if the kernel that routes also quantizes x. The two stages do
+/// not depend on each other.
 static bool joinsRouting(moe::VariantOp variant, moe::QuantizeOp quantize) {
-  // There is no routing if rows have counts.
+  // Batched rows, which have counts, are not routed.
   return !quantize.getBlockAmax() && !quantize.getRowWeights() &&
          !quantize.getExpertNumTokens() && !quantize.getOffsets() &&
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
@@ -115,15 +118,15 @@ static void moveToRouting(moe::VariantOp variant) {
 }
 
 /// Returns true if a few-token kernel contains the stage. Other stages move
-/// tokens between ranks, precede that, or compute shared rows.
+/// tokens between ranks, run before the dispatch, or compute shared rows.
 static bool isOfFewTokens(Operation &op) {
   return !isOfSharedRows(&op) && !isBeforeDispatch(&op) &&
          !isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op);
 }
 
 /// Duplicates the routing stages after the activation, so that the second
-/// kernel routes by itself. The copies read inputs of the layer or data that
-/// other ranks have sent.
+/// kernel routes by itself. The copies read inputs of the layer or data
+/// received from other ranks.
 static void repeatRouting(moe::VariantOp variant) {
   Operation *activate = nullptr;
   SmallVector<Operation *> routing;
@@ -207,8 +210,8 @@ static std::string nameOfStage(moe::VariantOp variant, Operation &op) {
   return isa<moe::DequantizeOp>(op) ? stage + "_x" : stage;
 }
 
-/// Returns this name with a prefix for shared experts. The caller prepends the
-/// variant's name.
+/// Returns nameOfStage() with the prefix "shared_" for stages of shared
+/// experts. The kernel's name is this name after the variant's name.
 static std::string nameOf(moe::VariantOp variant, Operation &op) {
   const std::string name = nameOfStage(variant, op);
   return isOfSharedRows(&op) && !isa<moe::SharedRowsOp>(op) ? "shared_" + name
@@ -235,7 +238,8 @@ static void addStage(moe::VariantOp variant, Operation &op,
       joins = fusion.any && joinsRouting(variant, quantize);
     }
   }
-  // Sums that are sent to other ranks need no buffer on this rank.
+  // A combine that sends its partial sums to other ranks needs no buffer on
+  // this rank.
   if (isa<moe::SendBackOp>(op) && fusion.any && !groups.empty() &&
       groups.back().stages.size() == 1 &&
       isa<moe::CombineOp>(groups.back().stages.front())) {

@@ -26,8 +26,8 @@ namespace moec::compiler {
 struct StageGroup {
   std::string name; ///< suffix of the kernel's name, after the variant's name
   mlir::SmallVector<mlir::Operation *> stages;
-  /// Reason why the stage has its own launch although it could share one, else
-  /// "".
+  /// The reason why the stage has its own launch although it could share one,
+  /// or "" if there is none.
   std::string apart;
   const catalog::KernelKind *kind = nullptr;
 };
@@ -46,13 +46,15 @@ struct StageFusion {
 /// if it reads x.
 bool isOfIntermediate(mlir::Operation *op);
 
-/// Returns true if one kernel of slices computes the variant's second matmul
-/// and combine (compiler/matmul/Slices.h) and `op` is one of these two.
+/// Returns true if `op` is the second matmul or the combine of a variant in
+/// which one kernel computes both, slice by slice (compiler/matmul/Slices.h). A
+/// slice is 128 columns of the result.
 bool isInSlices(moe::VariantOp variant, mlir::Operation &op);
 
 /// Groups all stages of a variant into kernels, in order. Moves or duplicates
-/// stages that share a kernel with others. Ignores `fusion.routing` and derives
-/// it from the variant. Fails at a stage that no kernel supports.
+/// stages that share a kernel with others. Derives `fusion.routing` from the
+/// variant and ignores the passed value. Fails at a stage that no kernel
+/// supports.
 mlir::LogicalResult groupStages(moe::VariantOp variant, StageFusion fusion,
                                 mlir::SmallVectorImpl<StageGroup> &groups);
 

@@ -31,8 +31,8 @@ struct Rule {
   std::string_view method;
 };
 
-/// The first matching rule applies. Every combination of flags has a method,
-/// including those that other systems call unspecified.
+/// The table. The first rule that matches applies. Every combination of flags
+/// has a method, including combinations that other systems call unspecified.
 constexpr Rule kRules[] = {
     // scoring       bias renorm groups scaled method
     {"sqrtsoftplus", '?', 'y', '?', '?', "deepseek_v4"},
@@ -60,7 +60,7 @@ void infer(moe::LayerOp layer) {
     scale = layer.getRoutedScalingFactorAttr();
     layer.removeRoutedScalingFactorAttr();
   }
-  // A factor of one, or a single group, is equivalent to none.
+  // A factor of 1, or a single group, is equivalent to none.
   if (scale && scale.getValueAsDouble() == 1.0)
     scale = {};
   FloatAttr logitScale = routing.getLogitScale();

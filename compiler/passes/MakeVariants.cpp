@@ -7,12 +7,13 @@
 //
 // The token ranges and their tile sizes follow from the rules of the program's
 // engine and the element size of the operands (compiler/matmul/Engine.h). The
-// first range uses the few-token kernels (FewTokens.cpp); if they do not serve,
-// the report gets a refusal with the reason. On GPUs that are large enough,
-// further ranges fuse the second matmul with the combine
-// (compiler/matmul/Slices.h). Each of them is listed before the range that
-// contains it. Ranges for which both matmuls were measured replace parts of all
-// other ranges (compiler/plan/Tuned.h).
+// first range uses the few-token kernels (FewTokens.cpp). If these kernels do
+// not support the program, the report gets the reason.
+//
+// On GPUs that are large enough, further ranges fuse the second matmul with the
+// combine (compiler/matmul/Slices.h). Each such range is listed before the
+// range that contains it. Ranges for which both matmuls were measured replace
+// parts of all other ranges (compiler/plan/Tuned.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -117,8 +118,8 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   const compiler::Engine &engine = engineOf(program);
   const int64_t maxTokens = stages.getMaxTokens();
   const bool isBatched = compiler::isBatched(program);
-  // Mean rows per expert for each token. In batched programs a token is a slot,
-  // so this is an upper bound.
+  // Mean number of rows per expert that each token adds. In batched programs a
+  // token is a slot of an expert, so 1 is an upper bound.
   const double rowsPerToken =
       isBatched ? 1
                 : double(compiler::rowsOfToken(program)) /
@@ -134,8 +135,8 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
     if (last > (ranges.empty() ? 0 : ranges.back().last))
       ranges.push_back({last, rule});
   };
-  // A batch-invariant layer has one tile size for all token counts, that of the
-  // largest.
+  // A batch-invariant layer has one tile size for all token counts: the tile
+  // size for the largest counts.
   if (program.getBatchInvariant()) {
     for (const TileRule &rule : rules)
       if (rule.when.mostRows == kAnyRows)
@@ -158,11 +159,11 @@ SmallVector<Range> rangesFor(moe::ProgramOp program, moe::VariantOp stages) {
   return ranges;
 }
 
-/// Name of the variant that has the stages before ranges are made.
+/// Name of the variant for all token counts, before it is split into ranges.
 constexpr StringLiteral kAll = "all";
 
-/// Last token counts of the ranges of a part of a layer. Kernels for fewer
-/// tokens use more CTAs for each token, or fewer tokens for each CTA.
+/// Last token counts of the ranges for a part of a layer. Kernels for fewer
+/// tokens use more CTAs per token, or fewer tokens per CTA.
 constexpr int64_t kRangesOfPart[] = {kFusedRouting, 2048, 8192};
 
 /// Returns true if the variant already has its range or was made by a later
@@ -182,8 +183,9 @@ bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
   return true;
 }
 
-/// Returns the ranges for kernels of slices. They are used if the program's
-/// engine supports them and the layer needs nothing that their kernel lacks.
+/// Returns the token ranges in which one kernel computes the second matmul and
+/// the combine in slices. Returns {} if the program's engine has no such
+/// kernel, or if the layer needs something that the kernel lacks.
 std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
                                             moe::VariantOp stages,
                                             compiler::Hardware &hardware) {
@@ -191,8 +193,8 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
   const moe::TargetAttr target = program.getTarget();
   // Slices need the following: no batch invariance, since the kernel must not
   // depend on the token count; a combine on this rank, with top-k weights; all
-  // experts on this rank; and scales of rows, since one scale for all rows was
-  // not measured.
+  // experts on this rank; and scales per row, since a single scale for all rows
+  // was not measured.
   if (report.getBackend() != "grouped" || !engineOf(program).hasSlices() ||
       program.getBatchInvariant() ||
       !compiler::findHardware(target.getArch().str(), target.getGpu().str(),
@@ -216,11 +218,11 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
   return {};
 }
 
-/// Adds the refusal of the few-token kernels to the program's report.
+/// Adds the few-token kernels to the program's report as a rejected candidate.
 void report(moe::ProgramOp program, const FewTokens &few) {
   const moe::ReportAttr old = program.getReportAttr();
   SmallVector<moe::CandidateAttr> candidates(old.getCandidates());
-  // Uses the realization text of the chosen candidate.
+  // The candidate gets the realization text of the chosen candidate.
   StringRef computed;
   for (moe::CandidateAttr candidate : candidates)
     if (candidate.getBackend() == old.getBackend() &&
@@ -234,7 +236,8 @@ void report(moe::ProgramOp program, const FewTokens &few) {
       old.getDegraded(), old.getRealization(), old.getChoices()));
 }
 
-/// Returns the ranges of the rules, without measured ones.
+/// Returns the ranges that the engine's rules determine, without measured
+/// ranges.
 Ranges plan(moe::ProgramOp program, moe::VariantOp stages, const FewTokens &few,
             ArrayRef<compiler::SlicesRange> slices) {
   Ranges planned;
@@ -271,7 +274,8 @@ int64_t stepOf(moe::ProgramOp program, moe::VariantOp stages, int64_t rows) {
   return 0;
 }
 
-/// Returns the ranges for which rows of both matmuls were measured.
+/// Returns the ranges in which both matmuls have measured schedules with the
+/// same tile rows.
 Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
                       const std::vector<compiler::TunedRow> &rows) {
   compiler::MatmulProblem problems[2];
@@ -294,8 +298,8 @@ Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
   return planned;
 }
 
-/// Returns the tuned ranges of a program from the input. Overlapping ranges are
-/// dropped.
+/// Returns the tuned ranges that an input program has. Of overlapping ranges
+/// only the first is kept.
 Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
   Ranges planned;
   for (const std::string &text : texts)
@@ -313,15 +317,17 @@ Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
   return apart;
 }
 
-/// Sets the tile rows of an op. `step` is 0 if tiles are full.
+/// Sets the tile rows of an op, and its row step unless `step` is 0 (full
+/// tiles).
 template <typename Op> void setTiles(Op op, int64_t rows, int64_t step) {
   op.setTileRows(rows);
   if (step > 0)
     op.setRowStep(step);
 }
 
-/// Clones the stages once for each range. `ranges` are the tuned ranges of a
-/// program in the input, or empty.
+/// Clones the stages once for each range. `ranges`: the tuned ranges of an
+/// input program. If it is empty, tuned ranges follow from `rows`, the measured
+/// schedules.
 void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
                  ArrayRef<std::string> ranges,
                  const std::vector<compiler::TunedRow> &rows) {
@@ -329,8 +335,8 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
   compiler::Hardware hardware;
   const std::vector<compiler::SlicesRange> slices =
       slicesOf(program, stages, hardware);
-  // All variants get the counters, so that they can share the kernels of the
-  // first matmul.
+  // The tile counts of all variants include the slice counters, so that
+  // variants can share the kernels of the first matmul.
   if (!slices.empty())
     for (auto permute : stages.getBody().getOps<moe::PermuteOp>()) {
       auto words = cast<RankedTensorType>(permute.getTileCount().getType());

@@ -68,8 +68,8 @@ static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
                                   known.getValue() + "; " + more.getValue()));
 }
 
-/// Merges the measured rows that provide the schedule. Each variant may have
-/// another row.
+/// Merges the names of the measured rows that provide the schedule. Each
+/// variant may have another row.
 static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
   auto known = kept->getAttrOfType<StringAttr>(kMeasuredBy);
   auto more = merged->getAttrOfType<StringAttr>(kMeasuredBy);

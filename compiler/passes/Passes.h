@@ -7,7 +7,7 @@
 //
 // Declares createXPass() and its options for each pass of Passes.td, and
 // functions that several passes share: the targets for arch and GPU names, and
-// refusals of layers.
+// errors for layers that are rejected.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,35 +51,35 @@ mlir::LogicalResult refuse(moe::ProgramOp program, llvm::StringRef code,
 
 // Parts of the pass moe-check-target.
 
-/// Refuses options that are not supported if the package itself moves tokens
-/// and sums between ranks (all_to_all = gather_scatter or one_sided).
+/// Rejects options that are not supported if the package itself moves tokens
+/// and partial sums between ranks (all_to_all = gather_scatter or one_sided).
 mlir::LogicalResult checkCommunication(moe::LayerOp layer);
 
-/// Records a refusal of the layer. The checks continue, so that all refusals
-/// are reported.
+/// Reports an error for the layer. The checks continue, so that all errors are
+/// reported.
 using Refuse =
     llvm::function_ref<void(llvm::StringRef code, const llvm::Twine &reason)>;
 
-/// Refuses element types and descriptors that no kernel supports.
+/// Rejects element types and descriptors that no kernel supports.
 void checkTypes(moe::LayerOp layer, Refuse refuse);
 
-/// Refuses values of stored_layout, group_index and weights_dtype that no
+/// Rejects values of stored_layout, group_index and weights_dtype that no
 /// kernel can pack.
 mlir::LogicalResult checkStoredWeights(moe::LayerOp layer);
 
 // Parts of the pass moe-make-variants.
 
 /// Maximum token count of the two few-token kernels (compiler/matmul/Gemv.h),
-/// which serve in addition to the program's engine; or the reason why they
-/// serve none.
+/// which are used in addition to the program's engine. If it is 0, `code` and
+/// `reason` may state why the kernels are not used.
 struct FewTokens {
   int64_t tokens = 0;
   std::string engine, realization;
   std::string code, reason; ///< code is "" if nothing is reported
 };
 
-/// Returns the token counts of the few-token kernels for a program without
-/// token ranges. After a dispatch, tokens of all ranks count.
+/// Returns the maximum token count of the few-token kernels for a program
+/// without token ranges. After a dispatch, the tokens of all ranks count.
 FewTokens fewTokensOf(moe::ProgramOp program, moe::VariantOp stages);
 
 } // namespace moec::compiler

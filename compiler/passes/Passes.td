@@ -70,11 +70,11 @@ def InferRoutingPass : Moe_Pass<"moe-infer-routing"> {
 }
 
 def CheckTargetPass : Moe_Pass<"moe-check-target"> {
-  let summary = "Refuse layers that no backend supports";
+  let summary = "Reject layers that no backend supports";
   let description = [{
     Checks the options, types, sizes and parameters of each layer against tables,
-    for every requested arch and for every program in the module. A refusal is an
-    error at the layer with a stable code and a sentence:
+    for every requested arch and for every program in the module. A layer is
+    rejected by an error at its op with a stable code and a sentence:
     `refused [option_not_supported]: ...`. The pass changes nothing.
   }];
   let options = [
@@ -141,7 +141,8 @@ def ChooseWeightLayoutPass : Moe_ProgramPass<"moe-choose-weight-layout"> {
     Engines that read MMA fragment order get weights, scales and zero points in
     that order. Stored layouts other than rows are converted, columns are sorted
     by their group index, and scales are replicated if they cover more rows or
-    columns than kernels expect. All other weights are read as stored.
+    columns than kernels expect. All other weights are read as stored in the
+    checkpoint.
 
     Before: `moe.grouped_matmul ..., %w13`, `moe.activate <silu> %h`.
     After: `%packed = moe.pack %w13 : ... -> tensor<..., #moe.layout<interleave = 8>>`
@@ -154,8 +155,8 @@ def ChooseBackendPass : Moe_ProgramPass<"moe-choose-backend"> {
   let summary = "Choose and report backend and engine of each program";
   let description = [{
     Before: a program without a report. After: `report #moe.report<...>` with the
-    chosen backend and engine, and with every candidate in order. Refused
-    candidates have their reason.
+    chosen backend and engine, and with every candidate in order. For a rejected
+    candidate, the report has the reason.
   }];
   let options = Moe_ChoiceOptions;
 }
@@ -173,9 +174,9 @@ def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
     No range crosses 128 tokens, up to which one CTA may route and permute. The
     smallest token counts have a range with `engine "gemv"` if its two few-token
     kernels fit (compiler/matmul/Gemv.h) and the user requested no engine. If
-    they do not fit, a refusal in the report has the reason. Measured rows of
-    both matmuls with the same tile rows define a range with `tuned`, which
-    replaces that part of the other ranges.
+    they do not fit, the report has the reason. If both matmuls were measured
+    with the same tile rows, the measured token counts define a range with
+    `tuned`, which replaces that part of the other ranges.
 
     Before: `moe.variant @all tokens [1, 65536]` with `tile_rows = 0`.
     After: `moe.variant @up_to_128 tokens [1, 128]` with `tile_rows = 16`, and so
@@ -188,7 +189,7 @@ def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
 }
 
 def CheckProgramPass : Moe_Pass<"moe-check-program"> {
-  let summary = "Refuse an input program that does not match its layer";
+  let summary = "Reject an input program that does not match its layer";
   let description = [{
     Checks programs of the input, which have a report and variants of stages or
     launches. The pass compiles each layer again for the program's target and
@@ -218,9 +219,9 @@ def SelectSchedulePass : Moe_ProgramPass<"moe-select-schedule"> {
   let summary = "Select a schedule for each kernel that has none";
   let description = [{
     A matmul may use the program's engine, or another engine that the backend
-    admits and the report does not refuse. A measured schedule for the GPU, the
-    shape and the token range has precedence. Next is the first legal good
-    schedule of these engines (compiler/matmul/Engine.h), and last the best
+    supports and the report does not reject. A measured schedule for the GPU, the
+    shape and the token range has precedence. Next is the first legal schedule
+    that these engines list as good (compiler/matmul/Engine.h), and last the best
     schedule by the cost model. A schedule in the module is kept if it is legal.
     Kernels without a grouped matmul have exactly one legal schedule. The
     attribute `moe.measured_by` of a kernel names the measured row that provides

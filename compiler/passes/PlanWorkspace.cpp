@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A value lives from the launch that writes it to the last launch that reads
-// it, or to a launch that overlaps with that one. There is a plan for each
-// variant. A plan in the input must equal the plan made here.
+// it. If the next launch overlaps with that last reader, the value lives until
+// the next launch ends. There is a plan for each variant. A plan in the input
+// must equal the plan made here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,8 +69,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
     return success();
   }
 
-  /// Checks that pairs, and the 16-byte pieces of the rows that a matmul reads,
-  /// can be counted in 32 bits, as kernels do.
+  /// Checks that pairs, and the 16-byte chunks of each matmul operand, can be
+  /// counted in 32 bits, as kernels do.
   static LogicalResult checkLimits(moe::ProgramOp program,
                                    moe::VariantOp variant,
                                    const std::vector<WorkspaceValue> &values,

@@ -8,8 +8,8 @@
 // Flattens dp, pcp and tp. Without expert parallelism the intermediate is
 // divided over all ranks; with it the experts are. A layer whose ranks have
 // shares of several sizes is cloned for each size. The pass also stores what
-// the rank expects of other ranks: gathered tokens before it runs, and sums
-// after it.
+// the rank exchanges with other ranks: gathered tokens before it runs, and
+// reduced outputs after it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@ namespace {
 /// results.
 struct Transport {
   StringRef name;
-  /// Rows arrive as [local experts, most tokens, hidden], with a count for each
+  /// Rows arrive as [local experts, most tokens, hidden], with a row count per
   /// expert.
   bool batched;
 };
@@ -42,17 +42,17 @@ constexpr StringLiteral kGatherScatter = "allgather_reducescatter";
 struct FormerTransport {
   StringRef name;
   StringRef successor;       ///< equivalent transport; "" if there is none
-  StringRef successors = {}; ///< transports that a refusal suggests
+  StringRef successors = {}; ///< transports that an error suggests
 };
 
 const FormerTransport kFormerTransports[] = {
     // ParallelConfig of vLLM still accepts this name.
     {"naive", kGatherScatter},
     {"flashinfer_all2allv", "flashinfer_nvlink_two_sided"},
-    // MoriAll2AllManager had only the kernels of this one (InterNodeV1).
+    // MoriAll2AllManager had only the InterNodeV1 kernels of its successor.
     {"mori", "mori_high_throughput"},
-    // Rows of this transport arrived grouped by expert. ParallelConfig replaces
-    // it by a transport whose rows do not.
+    // Rows of this transport arrived grouped by expert. vLLM's ParallelConfig
+    // replaces it by a transport whose rows are not grouped.
     {"pplx", "",
      "deepep_low_latency or nixl_ep, which bring rows by expert likewise, or "
      "allgather_reducescatter, which vLLM takes in its place"},
@@ -78,8 +78,9 @@ const Transport kTransports[] = {
     {"nixl_ep", true},
 };
 
-/// Follows vLLM's FusedMoEParallelConfig: an all-to-all is between ranks with
-/// different tokens, of which there are dp * pcp * sp.
+/// Resolves the transport and the exchange with other ranks. As in vLLM's
+/// FusedMoEParallelConfig, an all-to-all is between the dp * pcp * sp ranks
+/// that have different tokens.
 LogicalResult resolveCommunication(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t tp = parallel.getTp(), sp = parallel.getSp();

@@ -1,4 +1,4 @@
-//===- Targets.cpp - targets of a compilation, and refusals ---------------===//
+//===- Targets.cpp - targets, and errors for rejected layers --------------===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception

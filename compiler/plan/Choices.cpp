@@ -92,8 +92,8 @@ std::vector<std::pair<std::string, std::string>> Choices::asked() const {
   return made;
 }
 
-/// Returns the option's name, followed by its environment variable if that set
-/// it: "exclude" or "exclude (MOEC_EXCLUDE)".
+/// Returns the option's name for messages. If an environment variable set the
+/// option, its name follows: "exclude" or "exclude (MOEC_EXCLUDE)".
 static std::string nameOf(const Choices &choices, std::string_view option) {
   const std::string by = choices.saidBy(option);
   return by == "option" ? std::string(option)
@@ -141,7 +141,8 @@ Result<void> compiler::checkChoices(const Choices &choices) {
           "allow: {}expected weight_only, the one "
           "realization that is another layer, got '{}'",
           didYouMean(word, std::array{std::string_view("weight_only")}), word);
-    // An environment variable may exclude what the caller's option allows.
+    // An allowed word that is excluded is only an error if the user excluded it
+    // explicitly. An environment variable may exclude it.
     if (choices.isExcluded(word) && choices.saidBy("exclude") == "option")
       return invalidArgument("allow and exclude both name '{}'; expected one "
                              "of them",

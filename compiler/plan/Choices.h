@@ -19,26 +19,28 @@
 namespace moec::compiler {
 
 struct Choices {
-  /// Backend forced by name (dialect/catalog/Backends.h); "": none.
+  /// Name of the backend that the user forces (dialect/catalog/Backends.h); "":
+  /// none.
   std::string backend;
-  /// Engine forced by name (dialect/catalog/Engines.h); "": none.
+  /// Name of the engine that the user forces (dialect/catalog/Engines.h); "":
+  /// none.
   std::string engine;
   /// Names of backends, engines and realizations that the resolver must not
   /// choose.
   std::vector<std::string> exclude;
-  /// Realizations that compute a different layer and that the resolver may
-  /// choose.
+  /// Names of realizations that compute a different layer. The resolver may
+  /// choose them only if they are listed here.
   std::vector<std::string> allow;
-  /// Options whose value came from an environment variable.
+  /// Names of the options above whose value came from an environment variable.
   std::vector<std::string> variables;
 
   bool isExcluded(std::string_view word) const;
   bool isAllowed(std::string_view realization) const;
-  /// Returns "option" if the command line set the option, else the name of the
-  /// environment variable that set it.
+  /// Returns "option" if the command line or the caller set the option.
+  /// Otherwise returns the name of the environment variable that set it.
   std::string saidBy(std::string_view option) const;
-  /// Returns, for example, " by MOEC_ENGINE", or "" if no environment variable
-  /// set the option.
+  /// Returns text for messages, such as " by MOEC_ENGINE", or "" if no
+  /// environment variable set the option.
   std::string byVariable(std::string_view option) const;
   /// Returns a copy without the values that came from environment variables.
   Choices withoutVariables() const;
@@ -47,8 +49,8 @@ struct Choices {
 };
 
 /// Calls see(name, member, variable, help) for each choice, in a fixed order.
-/// `variable` is the environment variable that replaces a missing option, or
-/// null.
+/// `variable` is the environment variable whose value is used if the option is
+/// missing, or null.
 template <typename Options, typename See>
 void forEachChoice(Options &options, See see) {
   const EnvVariable *none = nullptr;
@@ -63,15 +65,15 @@ void forEachChoice(Options &options, See see) {
       "which quantizes no activations");
 }
 
-/// Checks that all names are known and that no two choices contradict each
-/// other. Returns InvalidArgument otherwise. For an unknown name the message
-/// lists the known ones.
+/// Checks that all names are known and that the choices do not contradict each
+/// other. Returns InvalidArgument otherwise. The message for an unknown name
+/// lists the known names.
 Result<void> checkChoices(const Choices &choices);
 
 /// Sets each empty choice from its environment variable.
 void addVariables(Choices &choices);
 
-/// joinWords({"a", "b"}) returns "a,b"; splitWords() is its inverse and drops
+/// joinWords({"a", "b"}) returns "a,b". splitWords() is its inverse, and drops
 /// empty words.
 std::string joinWords(const std::vector<std::string> &words);
 std::vector<std::string> splitWords(std::string_view text);

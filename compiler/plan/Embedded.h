@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Texts that cmake/EmbedTemplates.cmake compiles into the compiler: the kernel
+// Files that cmake/EmbedTemplates.cmake compiles into the compiler: the kernel
 // templates, the measured schedules, the style sheets of reports and the shell
 // completions. The binary therefore needs no data files.
 //
@@ -20,12 +20,12 @@
 namespace moec::compiler {
 
 struct EmbeddedFile {
-  std::string_view name; ///< relative to the embedded folder, '/' separators
+  /// Path relative to the embedded folder, with '/' separators.
+  std::string_view name;
   std::string_view text;
 };
 
-/// Returns templates/**.cuh, sorted by name. A name is the path that #include
-/// uses.
+/// Returns templates/**.cuh, sorted by name. A name is the path in an #include.
 std::span<const EmbeddedFile> embeddedTemplates();
 
 /// Returns tuned/*.json, sorted by name.
@@ -34,7 +34,7 @@ std::span<const EmbeddedFile> embeddedTuned();
 /// Returns compiler/html/*.css.
 std::span<const EmbeddedFile> embeddedStyles();
 
-/// Returns compiler/command/completion/moec.*, one script for each shell.
+/// Returns compiler/command/completion/moec.*, one script per shell.
 std::span<const EmbeddedFile> embeddedCompletions();
 
 } // namespace moec::compiler

@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Facts of stages have the names and values of the stage's attributes in
-// manifests.
+// The facts of a stage have the names and values of its manifest attributes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +21,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Bytes that a warp copies at a time (templates/moe/exchange/windows.cuh).
+/// Number of bytes that a warp copies at a time
+/// (templates/moe/exchange/windows.cuh).
 static constexpr int64_t kPieceBytes = 2048;
 
 static int64_t bytesOfRow(Value value) {

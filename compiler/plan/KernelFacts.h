@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows of dialect/catalog/Kernels.h refer to facts of a kernel by name:
-//   - attributes of the stages, named as in manifests
+// Rows of dialect/catalog/Kernels.h refer to integers and flags of a kernel by
+// name. These facts are:
+//   - the stage attributes, named as in manifests
 //   - `columns`: columns of a stage's first operand
-//   - `NAME_bytes`: bytes of one row of the operand or result NAME
-//   - `NAME_pieces`: the number of pieces in which warps copy such a row
-//   - `rank_experts`: the number of experts whose weights this rank has
+//   - `NAME_bytes`: bytes per row of the operand or result NAME
+//   - `NAME_pieces`: number of 2048-byte chunks in which warps copy such a row
+//   - `rank_experts`: number of experts whose weights this rank has
 //   - `threads`, `schedule_tokens`: members of the schedule
 //   - `early`, `column_blocks`: members of the plan
 //
@@ -28,52 +29,54 @@
 
 namespace moec::compiler {
 
-/// Returns the fact with this name, an integer or a flag, or null.
+/// Returns the fact with this name as an integer or bool attribute, or null.
 mlir::Attribute factOf(moe::KernelOp kernel, llvm::StringRef name);
 
 /// Converts a bool, number, string or dictionary attribute to JSON. Returns
-/// null for a unit attribute and for any attribute that JSON cannot represent.
+/// null for other attributes.
 nlohmann::json attributeJson(mlir::Attribute attribute);
 
-/// Returns the text with each `{fact}` replaced by the value of that fact.
+/// Returns `text` with each `{fact}` replaced by the fact's value.
 std::string withFacts(moe::KernelOp kernel, llvm::StringRef text);
 
-/// Returns the operand or result with this name of any of the kernel's stages,
-/// or null.
+/// Returns the operand or result named `name` of the kernel's first stage that
+/// has such a value, or null.
 mlir::Value valueOf(moe::KernelOp kernel, llvm::StringRef name);
 
 /// rankOperandsOf() returns the names of the per-rank parameters that the stage
 /// needs, such as "rank" or "local_begin" (runtime/package/Stages.h).
-/// takesOfRank() returns true if any stage of the kernel needs `operand`.
+/// takesOfRank() returns true if any of the kernel's stages needs the parameter
+/// `operand`.
 llvm::SmallVector<llvm::StringRef> rankOperandsOf(moe::StageOpInterface stage);
 bool takesOfRank(moe::KernelOp kernel, llvm::StringRef operand);
 
-/// Returns the operands that a stage which communicates with other ranks needs
-/// besides values of the program. The names are those of
-/// runtime/package/Stages.h.
+/// Returns the operands that a stage needs for communication with other ranks,
+/// in addition to program values. runtime/package/Stages.h lists the names.
 llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 
-/// Returns true if, for every launch of the kernel, the predecessor launch
+/// Returns true if the predecessor launch of each of the kernel's launches
 /// writes none of `fields` (blank-separated names). The kernel may then read
-/// them before that launch ends (templates/moe/core/pdl.cuh).
+/// these fields before the predecessor launch ends
+/// (templates/moe/core/pdl.cuh).
 bool areOlder(moe::KernelOp kernel, WordList fields);
 
-// The second of two persistent matmuls may start while the first one still
-// runs. It then reads row tiles that the first one has counted as stored
-// (templates/moe/matmul/roles/tile_source.cuh), so the results of both are live
-// at the same time. Overlap.cpp decides when this applies.
+// The second of two persistent matmuls may start while the first is still
+// running. It then waits for single row tiles, which the first matmul counts as
+// stored (templates/moe/matmul/roles/tile_source.cuh). The results of the two
+// matmuls are then live at the same time. Overlap.cpp decides when this
+// applies.
 
-/// Returns the number of column tiles of a row tile that the preceding launch
-/// must have stored before this launch may read the rows of the tile. Returns 0
-/// if this launch waits for the whole preceding launch.
+/// Returns how many column tiles of a row tile the preceding launch must have
+/// stored before this launch may read the rows of that tile. Returns 0 if this
+/// launch waits for the end of the preceding launch.
 int64_t awaitedColumnTiles(moe::LaunchOp launch);
 
-/// Returns awaitedColumnTiles(launch) if it is equal for all of the kernel's
-/// launches, else 0.
+/// Returns awaitedColumnTiles(launch) if the value is equal for all of the
+/// kernel's launches, or 0.
 int64_t awaitedColumnTiles(moe::KernelOp kernel);
 
-/// Returns true if some launch of the kernel is followed by a launch whose
-/// kernel waits for its column tiles.
+/// Returns true if any of the kernel's launches precedes a launch that waits
+/// for its column tiles.
 bool countsColumnTiles(moe::KernelOp kernel);
 
 } // namespace moec::compiler

@@ -16,7 +16,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// The operand descriptors of one matmul.
+/// The operand descriptors of a matmul.
 struct Operands {
   moe::DescriptorAttr activation, weight;
 };
@@ -26,7 +26,7 @@ static std::string nameOfType(Type type) {
   return type ? elementTypeName(type) : "";
 }
 
-/// Returns the facts that do not depend on the realization.
+/// Returns the facts that are the same for all realizations.
 static LayerFacts commonFacts(moe::LayerOp layer) {
   LayerFacts facts;
   facts.name = layer.getSymName();
@@ -47,8 +47,9 @@ static LayerFacts commonFacts(moe::LayerOp layer) {
   return facts;
 }
 
-/// Sets `impossible`, the reason why no engine multiplies the operands as
-/// stored, and `instruction`, which could.
+/// For the first quantized matmul, sets `impossible`, the reason why no engine
+/// multiplies the operands without converting them. Sets `instruction` if an
+/// MMA instruction for these operands exists.
 static void addImpossible(LayerFacts &facts, ArrayRef<Operands> matmuls) {
   for (const Operands &operands : matmuls) {
     if (operands.activation.isPlain())
@@ -73,7 +74,8 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
   const Type computeType = layer.getComputeType();
   std::vector<LayerFacts> made;
   for (const std::string_view way : stored.getRealizations()) {
-    // If a native entry exists, engines derive `dequantized` from it.
+    // If there is a native entry, no dequantized entry is needed: whether
+    // `native` becomes `dequantized` depends on the engine.
     if (way == "dequantized" && !made.empty())
       continue;
     const moe::QuantAttr quant = way == "weight_only"
@@ -88,8 +90,8 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
                        (way == "native" && quant.mayMultiplyCodes());
     if (way == "native")
       facts.blocks = quant.getBlockPair();
-    // If the caller quantizes x, its scales are f32 and need not be powers of
-    // two.
+    // Only if the package quantizes x: scales from the caller are f32 and need
+    // not be powers of two.
     if (way == "native" && !layer.getInputQuantized())
       facts.powerGroups = quant.getPowerGroups();
     const bool converts = quant.dequantizesWeights() && !codes && !facts.blocks;

@@ -15,18 +15,18 @@
 
 namespace moec::compiler {
 
-/// Returns the facts of a resolved layer, one entry for each of its
-/// realizations, in their order. In lists for each matmul, the first matmul
-/// comes first.
+/// Returns the facts of a resolved layer, one entry per realization, in the
+/// order of the layer's realizations. Lists with one entry per matmul begin
+/// with the first matmul.
 std::vector<LayerFacts> factsOf(moe::LayerOp layer);
 
-/// Returns the facts of the realization that the program implements.
+/// Returns the facts for the realization that the program implements.
 LayerFacts factsOf(moe::ProgramOp program);
 
-/// Returns the program's realization, as a name that factsOf() uses.
+/// Returns the name of the program's realization, as factsOf() uses it.
 std::string realizationOf(moe::ProgramOp program);
 
-/// Returns the choices that the report records.
+/// Returns the user's choices that the report records.
 Choices choicesOf(moe::ReportAttr report);
 
 } // namespace moec::compiler

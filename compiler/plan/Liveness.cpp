@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// There are two steps. Sizes at the largest token count decide which values are
-// placed below which; the offsets are then built as expressions.
+// There are two steps. The sizes at the largest token count determine which
+// values are placed below which other values. The offsets are then built as
+// expressions, which are valid for all token counts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +28,9 @@ static bool overlapInTime(const LiveValue &a, const LiveValue &b) {
   return a.firstLaunch <= b.lastLaunch && b.firstLaunch <= a.lastLaunch;
 }
 
-/// Returns the maximum of the ends of `below`. Skips every value that another
-/// value of `below` already rests on.
+/// Returns the maximum of the end offsets of the values `below`. A value is
+/// omitted from the maximum if another value in `below` is placed above it,
+/// since that value ends later.
 static Expression highestEnd(const std::vector<size_t> &below,
                              const std::vector<std::vector<size_t>> &supports,
                              const std::vector<Expression> &ends) {
@@ -83,15 +85,15 @@ compiler::planWorkspace(const std::vector<LiveValue> &values,
     placed.push_back(v);
   }
 
-  // Process values by ascending offset. Values of equal offset never overlap in
-  // time unless one of them is empty.
+  // Process values by ascending offset. Two values with equal offsets do not
+  // overlap in time, unless one of them is empty.
   std::ranges::sort(order, [&](size_t a, size_t b) {
     return std::pair(offsets[a], a) < std::pair(offsets[b], b);
   });
   WorkspacePlan plan;
   plan.offsets.resize(count);
   std::vector<Expression> ends(count);
-  // supports[v]: all values that v rests on, directly or indirectly.
+  // supports[v]: all values below v, directly or indirectly.
   std::vector<std::vector<size_t>> supports(count);
   std::vector<size_t> done;
   for (size_t v : order) {

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Assigns workspace offsets to the values of a variant. Each value has a size,
-// as an expression, and a range of launches during which it must keep its
-// content. For every token count, two values share bytes only if their live
-// ranges do not overlap.
+// given as an expression, and a range of launches in which it is live. Two
+// values share bytes only if their live ranges do not overlap, for every token
+// count.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,22 +22,23 @@
 
 namespace moec::compiler {
 
-/// Alignment of the start of each region [bytes].
+/// Alignment in bytes of the start of each region.
 inline constexpr int64_t kRegionAlignment = 256;
 
 struct LiveValue {
   std::string name;
   Expression bytes;
-  int64_t firstLaunch = 0, lastLaunch = 0; ///< both inclusive
+  /// First and last launch that accesses the value, inclusive.
+  int64_t firstLaunch = 0, lastLaunch = 0;
 };
 
 struct WorkspacePlan {
-  std::vector<Expression> offsets; ///< one for each value, in the same order
+  std::vector<Expression> offsets; ///< one offset per value, in the same order
   Expression bytes;                ///< size of the whole workspace
 };
 
-/// Places values first-fit by descending size, with sizes evaluated at
-/// `largest` (the symbols at the variant's maximal token count). Each offset is
+/// Places values first-fit by descending size. Sizes are evaluated at
+/// `largest`, the symbols at the variant's maximum token count. Each offset is
 /// then expressed as the end of the values below it, so that the same order is
 /// valid for every token count. Fails only if a size cannot be evaluated.
 Result<WorkspacePlan> planWorkspace(const std::vector<LiveValue> &values,

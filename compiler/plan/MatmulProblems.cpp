@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The ops have the sizes; the other members of a problem are derived from them.
+// The sizes are stored in the ops. The other members of a problem are derived
+// from the ops.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,18 +65,19 @@ Engines compiler::servingEngines(moe::ReportAttr report,
   return engines;
 }
 
-/// Sets the members of the problem that follow from the op: layer, rows and
-/// element types.
+/// Sets the members of the problem that follow from the op and its program:
+/// expert counts, row sources and element types.
 static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
   auto program = matmul->getParentOfType<moe::ProgramOp>();
-  // In batched programs, rows are slots of this rank's experts only.
+  // In batched programs, rows are the slots of this rank's experts only.
   const bool isShared = multipliesSharedRows(matmul);
   p.experts = isShared ? 1 : storedExperts(program);
   p.pairs = isShared ? 1 : rowsOfToken(program);
   p.scheme = program.getScheme().value_or("").str();
   p.elementType = elementTypeOf(matmul.getLhs());
   if (matmul.getRealization() != moe::Realization::Native) {
-    // Measured schedules of unquantized weights do not apply to these.
+    // The name of the weight type is appended, because measured schedules for
+    // unquantized weights do not apply to this matmul.
     p.elementType =
         fmt::format("{} {}", p.elementType, elementTypeOf(matmul.getRhs()));
     const int64_t group = matmul.getRhsDescriptor()->getGroup()[1];
@@ -84,21 +86,22 @@ static void addFacts(moe::GroupedMatmulOp matmul, MatmulProblem &p) {
   }
   p.first = matmul.isFirst();
   p.gather = bool(matmul.getRows());
-  // Fast accumulation allows tile sizes that other accumulation does not, so
-  // its measured rows have a separate element type name.
+  // Fast accumulation permits tile sizes that other accumulation does not. Its
+  // measured rows therefore have a separate element type name.
   if (p.addsFast)
     p.elementType += " fast";
 }
 
 namespace {
-/// The row tiles of a list, as the stage that builds the list defines them.
+/// The row tiles that a list contains, as the stage that builds the list
+/// defines them.
 struct Tiles {
-  int64_t rows = 0; ///< 0 if no variant has tiles
+  int64_t rows = 0; ///< 0 if no launch reads a list of tiles
   bool alike = false;
 };
 } // namespace
 
-/// Returns the tiles that the kernel reads. Emits an error if variants that
+/// Returns the tiles that the kernel reads. Emits an error if the variants that
 /// launch the kernel have different tile sizes.
 static FailureOr<Tiles> tilesOf(moe::KernelOp kernel) {
   Tiles tiles;

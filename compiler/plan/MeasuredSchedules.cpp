@@ -26,8 +26,9 @@ LogicalResult MeasuredSchedules::read(moe::KernelOp kernel) {
   return success();
 }
 
-/// Returns the ranges that moe-make-variants derives from the rows, so that a
-/// variant gets the schedules of the pair that defined it.
+/// Returns the same ranges that moe-make-variants derives from the rows. A
+/// variant that a pair of rows defined therefore gets the schedules of that
+/// pair.
 ArrayRef<ServedRange> MeasuredSchedules::servedBy(moe::ProgramOp program,
                                                   const Hardware &hardware) {
   if (served)

@@ -17,20 +17,21 @@
 
 namespace moec::compiler {
 
-/// The measured schedules of some files and of the compiler's built-in files.
-/// The object serves the matmuls of several programs, one program at a time.
+/// The measured schedules of the given files and of the compiler's built-in
+/// files. The object is used for the matmuls of several programs, one program
+/// at a time.
 class MeasuredSchedules {
 public:
   explicit MeasuredSchedules(std::vector<std::string> files)
       : files(std::move(files)) {}
 
-  /// Discards the cached ranges of the previous program.
+  /// Discards the cached ranges, which depend on the program.
   void beginProgram() { served.reset(); }
 
-  /// Returns the row that provides the schedule of a kernel's matmul, or null.
-  /// Records at the kernel which row it is, or that rows exist only for other
-  /// token counts (kMeasuredBy, kMeasuredBeside). Emits an error at the kernel
-  /// if a file cannot be read.
+  /// Returns the row that determines the schedule of a kernel's matmul, or
+  /// null. Sets kMeasuredBy at the kernel if there is such a row, or
+  /// kMeasuredBeside if rows exist only for other token counts. Emits an error
+  /// at the kernel if a file cannot be read.
   llvm::FailureOr<const TunedRow *> find(moe::KernelOp kernel,
                                          const MatmulProblem &problem,
                                          const Engines &engines,

@@ -32,13 +32,13 @@ static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
   return {};
 }
 
-/// Maximum tile rows of overlapped matmuls. For larger tiles, polling the
-/// tile's counter costs as much as the overlap saves
+/// Maximum tile rows of matmuls that overlap. For larger tiles, polling the
+/// tile's counter costs as much time as the overlap saves
 /// (bench/notes/skewed-h100.md).
 static constexpr int64_t kOverlappedTileRows = 64;
 
-/// Returns true if the kernel is a persistent grouped matmul that may run at
-/// the same time as another one.
+/// Returns true if the kernel is a persistent grouped matmul that may overlap
+/// with another one.
 static bool isPersistentMatmul(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
   const Schedule *s = schedule ? schedule.getMatmul() : nullptr;
@@ -61,8 +61,8 @@ int64_t compiler::awaitedColumnTiles(moe::LaunchOp launch) {
       !tiles || tiles != boundTo(before, first, "tiles") || !lhs ||
       lhs.getDefiningOp() != before)
     return 0;
-  // A scale of the whole result is written once, and no tile's counter covers
-  // it.
+  // A static scale belongs to the whole result and is not covered by the
+  // counter of a tile.
   if (auto quantize = findStage<moe::QuantizeOp>(first);
       quantize && quantize.getStaticScale())
     return 0;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A measured range may be inside a planned one, which then becomes two ranges.
+// A measured range may be inside a planned range, which is then split into two.
 //
 //===----------------------------------------------------------------------===//
 

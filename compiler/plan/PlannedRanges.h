@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Combines the ranges of token counts that rules propose with those that
+// Combines the token ranges that rules propose with the token ranges that
 // measurements propose. This header does not depend on the IR.
 //
 //===----------------------------------------------------------------------===//
@@ -21,21 +21,23 @@ namespace moec::compiler {
 
 /// A range of token counts that becomes one variant.
 struct Planned {
-  /// Slices: second matmul and combine in one kernel
-  /// (compiler/matmul/Slices.h). A range of kind Slices lies within another
-  /// range and is listed before it. Ranges of the other kinds do not overlap.
+  /// Few: the few-token kernels. Slices: one kernel for the second matmul and
+  /// the combine (compiler/matmul/Slices.h). Tiles: tiles chosen by rules.
+  /// Tuned: tiles chosen by measurements. A range of kind Slices is inside
+  /// another range and is listed before that range. Ranges of the other kinds
+  /// do not overlap.
   enum Kind { Few, Slices, Tiles, Tuned } kind;
   int64_t first = 0, last = 0, tileRows = 0, step = 0;
   bool operator==(const Planned &) const = default;
 };
 
-/// Splits each range that contains both `border` and `border` + 1 after
-/// `border`.
+/// Splits each range that contains `border` and `border` + 1 into a range up to
+/// `border` and a range from `border` + 1.
 std::vector<Planned> splitAt(int64_t border, std::span<const Planned> ranges);
 
-/// Returns the measured ranges and the parts of the planned ranges that no
-/// measured range covers. The result ascends; slices come before the range that
-/// contains them. `measured` must ascend.
+/// Returns the measured ranges, and the parts of the planned ranges that no
+/// measured range covers. The result ascends, except that ranges of kind Slices
+/// precede the range that contains them. `measured` must ascend.
 std::vector<Planned> cutRanges(std::span<const Planned> planned,
                                std::span<const Planned> measured);
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The constants in this file were fitted to an H100
+// The constants in this file were fitted on an H100
 // (bench/notes/cost-model.md).
 //
 //===----------------------------------------------------------------------===//
@@ -25,17 +25,20 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Time of a launch that overlaps with the preceding one.
+/// Fixed time of a launch that overlaps with the preceding launch.
 static constexpr double kLaunchSeconds = 1.2e-6;
-/// Time of routing or permuting, in addition to the time for its bytes.
+/// Fixed time of routing, and of permuting, in addition to the time for the
+/// bytes that they move.
 static constexpr double kRoutingSeconds = 2.0e-6;
-/// Bandwidth of kernels that only move bytes, relative to that of a plain read.
+/// Bandwidth of kernels that only move bytes, relative to the bandwidth of a
+/// plain read.
 static constexpr double kMovingBandwidth = 0.82;
-/// Read bandwidth of the L2 cache, relative to memory.
+/// Read bandwidth of the L2 cache, relative to the memory bandwidth.
 static constexpr double kFromL2 = 1.7;
 
-/// Bytes per second that kernels write into another GPU's memory, and the
-/// round-trip time of a signal. Both were measured on two H200 of one host.
+/// Bandwidth in bytes per second of writes into another GPU's memory, and the
+/// round-trip time of a signal. Both were measured between two H200 GPUs in one
+/// host.
 static constexpr double kLinkBandwidth = 348e9;
 static constexpr double kSignalSeconds = 2.7e-6;
 
@@ -48,7 +51,7 @@ static double bytesOf(Value value, double leading) {
          double(elementBits(elementTypeName(type.getElementType()))) / 8;
 }
 
-/// Returns the bytes that a kernel without a matmul reads and writes.
+/// Returns the number of bytes that a kernel without a matmul reads and writes.
 static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
   const auto tokens = double(rows.tokens());
   if (auto finalize = findStage<moe::FinalizeOp>(kernel)) {
@@ -72,7 +75,7 @@ static double bytesMoved(moe::KernelOp kernel, const ExpertRows &rows) {
       const double leading = stage.isOfTokens(cast<OpResult>(op.getResult(0)))
                                  ? tokens
                                  : rows.rows();
-      // The first operand is the tensor that a stage converts or sorts.
+      // The first operand is the tensor that the stage converts or sorts.
       if (op.getNumOperands() > 0)
         bytes += bytesOf(op.getOperand(0), leading);
       if (!isa<moe::AmaxOp>(op))
@@ -97,9 +100,9 @@ static Cost costOfMoving(moe::KernelOp kernel, const ExpertRows &rows,
   return cost;
 }
 
-/// Returns the cost of a kernel that writes into the windows of other ranks.
-/// All ranks are assumed to have equally many tokens and to use all experts
-/// equally.
+/// Returns the cost of a kernel that writes into other ranks' windows. Assumes
+/// that all ranks have the same number of tokens and that tokens use all
+/// experts equally.
 static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows,
                            const Hardware &hardware) {
   auto dispatch = findStage<moe::DispatchOp>(kernel);
@@ -122,7 +125,7 @@ static Cost costOfExchange(moe::KernelOp kernel, const ExpertRows &rows,
   } else {
     cost.bytes = bytesOf(sendBack.getPartials(), sent);
   }
-  // One of the ranks that own a token's experts may be the token's own rank.
+  // Rows for the token's own rank do not cross the link.
   cost.memorySeconds = cost.bytes * (ranks - 1) / ranks / kLinkBandwidth;
   cost.fillSeconds = kLaunchSeconds + kSignalSeconds;
   if (auto combine = findStage<moe::CombineOp>(kernel)) {
@@ -165,7 +168,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
     const double rows = group.chance * double(made.tokens);
     made.experts.push_back({group.experts, rows, rows});
   }
-  // Shared experts have one row for each token of this rank.
+  // Shared experts have one row per token of this rank.
   int64_t own = made.tokens;
   for (auto gather : variant.getBody().getOps<moe::CollectiveOp>())
     if (gather.getKind() == "all_gather")
@@ -184,7 +187,7 @@ Prediction compiler::predict(moe::VariantOp variant, const ExpertRows &ofRouted,
     } else if (kernel.getKind() == "down_slices") {
       cost = costOfSlices(kernel, rows, hardware);
     } else if (findStage<moe::GroupedMatmulOp>(kernel)) {
-      // The kernel already has a schedule, so tiledProblem() cannot fail.
+      // The kernel already has a schedule, so tiledProblem() succeeds.
       const MatmulProblem problem = *tiledProblem(kernel);
       const Schedule &schedule = *kernel.getScheduleAttr().getMatmul();
       cost = estimate(problem, schedule, hardware, rows);

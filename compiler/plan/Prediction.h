@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Predicts the times of a variant's kernels: with the engines' cost models for
-// matmuls, and by bytes moved for the other kernels. The prediction assumes
-// that the launches are in a CUDA graph and that no weights are in the L2
-// cache.
+// Predicts the times of a variant's kernels. For matmuls it uses the engines'
+// cost models, and for other kernels the bytes that they move. The prediction
+// assumes that the launches are in a CUDA graph and that no weights are in the
+// L2 cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,27 +29,28 @@ struct KernelPrediction {
   Cost cost;
 };
 
-/// A group of experts that are chosen equally often. Counts of rows are means
-/// for one expert.
+/// A group of experts that tokens choose with equal frequency. Row counts are
+/// means per expert.
 struct ExpertGroupRows {
   double experts = 0, rows = 0;
-  /// Rows of its tiles in the first matmul; `rows` if untiled.
+  /// Mean number of rows, including padding, in the expert's tiles in the first
+  /// matmul; `rows` if the matmul has no tiles.
   double tileRows = 0;
 };
 
 struct Prediction {
   int64_t tokens = 0;
   double seconds = 0;
-  double touchedExperts = 0; ///< experts of this rank that have rows
-  double rows = 0;           ///< rows of this rank's experts
+  double touchedExperts = 0; ///< number of experts on this rank that have rows
+  double rows = 0;           ///< rows of all experts on this rank
   double mostRows = 0;       ///< rows of the expert with the most rows
-  /// Fraction of the rows of tiles that are padding after an expert's last row.
+  /// Fraction of the tiles' rows that are padding.
   double padding = 0;
   std::vector<ExpertGroupRows> experts;
   std::vector<KernelPrediction> kernels;
 };
 
-/// Predicts a run of the variant. Its kernels must have schedules. `ofRouted`
+/// Predicts a run of the variant, whose kernels must have schedules. `ofRouted`
 /// is the distribution of rows over the routed experts.
 Prediction predict(moe::VariantOp variant, const ExpertRows &ofRouted,
                    const Hardware &hardware);

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The op that defines a value specifies whether its dynamic extent counts
-// tokens or rows. The extents of lists of blocks and tiles are computed here.
+// The op that defines a value determines whether the value's dynamic extent is
+// a number of tokens or of rows. The extents of block lists and tile lists are
+// computed here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,8 +77,8 @@ static StringRef nameAt(ArrayAttr names, unsigned index) {
   return cast<StringAttr>(names[index]).getValue();
 }
 
-/// Sets the members that describe the stored form of weights that a kernel
-/// converts.
+/// Sets the members that describe how weights are stored in memory, if the
+/// kernel converts them.
 static void addCodes(moe::GroupedMatmulOp matmul, MatmulProblem &problem) {
   if (matmul.getRealization() == moe::Realization::Native ||
       matmul.getRealization() == moe::Realization::Blocks)
@@ -116,15 +117,15 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   problem.rowScales = matmul.scalesByRow();
   problem.hasBias = bool(matmul.getBias());
   problem.addsFast = matmul.getFast();
-  // Integer products are accumulated exactly. If scales change along k, they
-  // are accumulated for each scale group.
+  // Integer products are accumulated exactly. If scales change along k, the
+  // products are accumulated separately per scale group.
   problem.sumsByGroup = problem.groupK > 0 && problem.codeBits > 0 &&
                         elementTypeOf(matmul.getLhs()) == "i8";
   if (matmul.getRealization() == moe::Realization::Native &&
       matmul.getLhsDescriptor() && matmul.getRhsDescriptor())
     problem.powerGroups = moe::havePowerGroups(*matmul.getLhsDescriptor(),
                                                *matmul.getRhsDescriptor());
-  // For block-scaled operands, sizes along k count bytes.
+  // For block-scaled operands, sizes along k are in bytes.
   if (matmul.getRealization() == moe::Realization::Blocks) {
     const int64_t bits = multipliedBits(matmul);
     problem.k = problem.k * bits / 8;
@@ -201,7 +202,7 @@ SmallVector<NamedOutput> compiler::outputsOf(moe::ReturnOp ret) {
   return outputs;
 }
 
-/// Returns true if the launched kernel has a stage of type Op.
+/// Returns true if the kernel of the launch has a stage of type Op.
 template <typename Op> static bool launches(moe::LaunchOp launch) {
   moe::KernelOp kernel = launch ? launch.getKernelOp() : moe::KernelOp();
   return kernel && findStage<Op>(kernel);
@@ -222,7 +223,7 @@ bool compiler::isOfSharedRows(Operation *op) {
   return false;
 }
 
-/// Returns true if `isSo` holds for any launch of the kernel.
+/// Returns true if `isSo` holds for at least one of the kernel's launches.
 static bool isAnyLaunch(moe::KernelOp kernel,
                         llvm::function_ref<bool(moe::LaunchOp)> isSo) {
   return kernel->getParentOfType<moe::ProgramOp>()
@@ -279,9 +280,9 @@ static bool gathers(Operation &op) {
          launches<moe::DispatchOp>(dyn_cast<moe::LaunchOp>(op));
 }
 
-/// Returns true if the launch computes only on this rank's tokens in a program
-/// that gathers tokens. The kernel that gathers also reads only this rank's
-/// tokens.
+/// Returns true if the program gathers tokens of other ranks but the launch
+/// computes only on this rank's tokens. This includes the kernel that gathers,
+/// which reads only this rank's tokens.
 static bool isOfOwnTokens(moe::LaunchOp launch) {
   return llvm::any_of(*launch->getBlock(), [&](Operation &op) {
     return gathers(op) && (!op.isBeforeInBlock(launch) ||
@@ -290,8 +291,8 @@ static bool isOfOwnTokens(moe::LaunchOp launch) {
   });
 }
 
-/// Rewrites a size for its launch. `isShared`: the launch computes on rows of
-/// moe.shared_rows. `isOwn`: see isOfOwnTokens().
+/// Rewrites a size for a launch. `isShared`: the launch computes on the rows of
+/// moe.shared_rows. `isOwn`: the result of isOfOwnTokens() for the launch.
 static Expression sizeOf(Expression expression, bool isShared, bool isOwn) {
   if (isShared)
     expression = expression.renamed("rows", "tokens");
@@ -313,7 +314,7 @@ bool compiler::isOutput(OpResult value) {
 }
 
 Expression WorkspaceValue::bytes() const {
-  // Collect constants in one factor, so that the printed expressions stay
+  // Combine the constants in one factor, so that the printed expression is
   // short.
   Expression varying(1);
   int64_t constant = elementBits(elementType);
@@ -345,14 +346,14 @@ Expression compiler::rowCapacity(moe::ProgramOp program) {
 }
 
 namespace {
-/// The smallest block and tile sizes of any variant, which need the most
-/// memory.
+/// The smallest block size and tile sizes of all variants. They determine the
+/// sizes of lists, because smaller blocks and tiles need longer lists.
 struct Smallest {
   int64_t tileRows = std::numeric_limits<int64_t>::max();
   int64_t sharedTileRows = std::numeric_limits<int64_t>::max();
   int64_t blockTokens = std::numeric_limits<int64_t>::max();
-  /// Maximum number of blocks in any variant. Only set if some variant has its
-  /// own bound.
+  /// Maximum number of blocks in any variant. It only applies if `isBounded`,
+  /// that is, if some variant limits its number of blocks.
   int64_t mostBlocks = 0;
   bool isBounded = false;
 };
@@ -383,8 +384,8 @@ static Expression leadingExtent(Value inKernel, const Smallest &smallest) {
   return known;
 }
 
-/// Adds a value to the list. If the list has a value of this name, enlarges its
-/// constant extents instead.
+/// Adds a value to the list. If the list already has a value with this name,
+/// enlarges the constant extents of that value instead.
 static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
   auto known =
       llvm::find_if(values, [&](auto &v) { return v.name == made.name; });
@@ -398,8 +399,8 @@ static void addValue(std::vector<WorkspaceValue> &values, WorkspaceValue made) {
       extent = other;
 }
 
-/// Describes a result of a launch. `dynamic` replaces the extents that are
-/// known only at run time.
+/// Describes a result of a launch or of a collective. `dynamic` replaces the
+/// extents that are known only at run time.
 static WorkspaceValue describeValue(Value value, const Expression &dynamic) {
   auto type = cast<RankedTensorType>(value.getType());
   WorkspaceValue made{
@@ -410,8 +411,8 @@ static WorkspaceValue describeValue(Value value, const Expression &dynamic) {
   return made;
 }
 
-/// Adds the results of a collective, which have all tokens or this rank's
-/// tokens.
+/// Adds the results of a collective. Their leading extent is the number of all
+/// tokens or of this rank's tokens.
 static void addResults(moe::CollectiveOp collective,
                        std::vector<WorkspaceValue> &values) {
   const bool gathers = llvm::any_of(
@@ -427,8 +428,8 @@ static void addResults(moe::CollectiveOp collective,
   }
 }
 
-/// Returns true if the stage that defines the result writes into the windows of
-/// other ranks.
+/// Returns true if the stage that defines the kernel's result with index
+/// `result` writes into other ranks' windows.
 static bool isOfWindow(moe::KernelOp kernel, size_t result) {
   return isa<moe::DispatchOp, moe::SendBackOp>(
       kernel.getYield().getValues()[result].getDefiningOp());
@@ -451,7 +452,7 @@ std::vector<WorkspaceValue> compiler::windowValues(moe::ProgramOp program) {
 
 std::vector<WorkspaceValue> compiler::workspaceValues(moe::ProgramOp program) {
   Smallest smallest;
-  // Returns true if the value leaves its kernel. Other values need no
+  // Returns true if the kernel yields the value. Other values need no
   // workspace.
   auto leaves = [](Value value) {
     return llvm::any_of(value.getUsers(), [](Operation *user) {

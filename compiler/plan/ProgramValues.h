@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // After kernels are formed, every value has a name: inputs, results of launches
-// and packed weights. The memory that a value needs follows from the op that
-// defines it. The workspace planner and the manifest writer both use these
+// and packed weights. The op that defines a value determines how much memory
+// the value needs. The workspace planner and the manifest writer both use these
 // functions, so they agree.
 //
 //===----------------------------------------------------------------------===//
@@ -26,21 +26,22 @@
 
 namespace moec::compiler {
 
-/// Returns the manifest's name of an element type, such as "bf16" or "i32".
+/// Returns the name that the manifest uses for an element type, such as "bf16"
+/// or "i32".
 std::string elementTypeName(mlir::Type type);
-/// Returns the name of a tensor's element type.
+/// Returns the name of the element type of `value`, a tensor.
 std::string elementTypeOf(mlir::Value value);
-/// Returns the bytes of one element, for types of whole bytes.
+/// Returns the bytes per element, for element types of whole bytes.
 int64_t elementBytes(llvm::StringRef elementType);
-/// Returns the bits of one element of a block-scaled lhs as the MMA reads it.
-/// 6-bit codes (quantized values) are expanded to bytes.
+/// Returns the bits per lhs element that a block-scaled MMA reads. 6-bit codes
+/// (quantized values) are expanded to bytes.
 int64_t multipliedBits(moe::GroupedMatmulOp matmul);
 
-/// CTAs of the cluster that routes and permutes when one CTA is not enough.
-/// Clusters of more than 8 CTAs are not portable.
+/// Number of CTAs in the cluster that routes and permutes if one CTA is not
+/// sufficient. Larger clusters are not portable.
 inline constexpr int64_t kRoutingCluster = 8;
 
-/// Returns the bits of one element.
+/// Returns the bits per element.
 int64_t elementBits(llvm::StringRef elementType);
 
 /// Returns the first op of type Op in the program, including its variants and
@@ -54,38 +55,40 @@ template <typename Op> Op findIn(moe::ProgramOp program) {
   return found;
 }
 
-/// Returns true if rows arrive grouped by expert, with a count for each expert.
+/// Returns true if rows arrive grouped by expert, with one count per expert.
 bool isBatched(moe::ProgramOp program);
 /// Returns the number of experts whose weights this rank has.
 int64_t localExperts(moe::ProgramOp program);
-/// Returns the number of stored experts of the layer. If rows are batched by
-/// expert, these are this rank's experts.
+/// Returns the number of stored experts in the layer. If rows are batched by
+/// expert, returns the number of this rank's experts.
 int64_t storedExperts(moe::ProgramOp program);
-/// Returns the maximum number of rows for each of a run's tokens. In batched
-/// programs a run's tokens are the slots of an expert.
+/// Returns the maximum number of rows per token of a run. In batched programs,
+/// the tokens of a run are the slots of an expert.
 int64_t rowsOfToken(moe::ProgramOp program);
 
-/// Returns the problem of a matmul and of the activation that follows it (may
-/// be null). Members that depend on the kernel or on token counts are not set.
+/// Returns the problem of a matmul with the activation that follows it, which
+/// may be null. Members that depend on the kernel or on token counts are not
+/// set.
 MatmulProblem problemOf(moe::GroupedMatmulOp matmul, moe::ActivateOp activate);
-/// Returns the problem of a kernel's matmul, with all members that determine
-/// shared memory, fragments and grid.
+/// Returns the problem of a kernel's matmul. All members that determine shared
+/// memory, fragments and grid are set.
 MatmulProblem problemOf(moe::KernelOp kernel);
 
-/// Returns the problem of the second matmul computed in slices, for at most
-/// `tokens` tokens.
+/// Returns the problem of a second matmul that is computed in slices, for at
+/// most `tokens` tokens.
 MatmulProblem slicesProblem(moe::GroupedMatmulOp matmul, moe::CombineOp combine,
                             int64_t tokens);
 
-/// Returns the value that a matmul's epilogue computes before quantization: the
-/// activation's result if the kernel has one, else the matmul's.
+/// Returns the value that the matmul's epilogue computes before quantization:
+/// the result of the activation if the kernel has one, otherwise the result of
+/// the matmul.
 mlir::Value resultOfMatmul(moe::KernelOp kernel);
-/// Returns the number of columns of that value that share a scale if the
-/// matmul's kernel quantizes it by groups, else 0.
+/// Returns the number of columns per scale group if the matmul's kernel
+/// quantizes its result by groups. Returns 0 if it does not.
 int64_t columnsOfGroup(moe::KernelOp kernel);
 
-/// Returns the name of a program argument, of a result of a launch or of a
-/// collective, or of a packed weight ("w13_packed").
+/// Returns the name of a value, which is a program argument, a result of a
+/// launch or of a collective, or a packed weight ("w13_packed").
 std::string valueName(mlir::Value value);
 
 /// A value that a variant returns, with its name.
@@ -97,68 +100,69 @@ struct NamedOutput {
 /// request.
 llvm::SmallVector<NamedOutput> outputsOf(moe::ReturnOp ret);
 
-/// Returns true if a result of a launch or a collective is itself an output of
-/// the variant, under the same name; all other results are workspace.
+/// Returns true if a result of a launch or of a collective is an output of the
+/// variant under the same name. All other results are stored in the workspace.
 bool isOutput(mlir::OpResult result);
 
-/// Returns true if a stage or a launch defines the rows of moe.shared_rows or
-/// computes on them. These rows are tokens: if ranks gather tokens, they are
-/// only this rank's tokens.
+/// Returns true if a stage or launch defines the rows of moe.shared_rows or
+/// computes on them. These rows are the tokens of this rank, also if tokens are
+/// gathered from other ranks.
 bool isOfSharedRows(mlir::Operation *op);
 bool isOfSharedRows(moe::KernelOp kernel);
 /// Returns true if the matmul, in a variant or in a kernel, computes on the
 /// rows of moe.shared_rows.
 bool multipliesSharedRows(moe::GroupedMatmulOp matmul);
-/// Returns the matmuls of a variant that compute on the rows of
-/// moe.shared_rows, or all other matmuls.
+/// Returns the variant's matmuls that compute on the rows of moe.shared_rows,
+/// or all its other matmuls.
 llvm::SmallVector<moe::GroupedMatmulOp> matmulsOf(moe::VariantOp variant,
                                                   bool ofSharedRows);
-/// Returns the bytes of one lhs element. It is the same for all matmuls of the
+/// Returns the bytes per lhs element, which is the same for all matmuls of the
 /// variant.
 int64_t operandBytes(moe::VariantOp variant);
-/// Returns the number of experts that `offsets` or, if it is null, `counts`
-/// describes; if both are null, the number of this rank's experts.
+/// Returns the number of experts in `offsets` or, if it is null, in `counts`.
+/// If both are null, returns the number of this rank's experts.
 int64_t expertsOfRows(moe::KernelOp kernel, mlir::Value offsets,
                       mlir::Value counts);
-/// Rewrites an expression over tokens and rows for use in a kernel. If the
-/// kernel is launched before other ranks' tokens are gathered, or computes on
-/// the rows of moe.shared_rows, tokens become this rank's own tokens.
+/// Rewrites an expression over `tokens` and `rows` for use in a kernel.
+/// `tokens` becomes `own_tokens` in two cases: the kernel is launched before
+/// tokens of other ranks are gathered, or it computes on the rows of
+/// moe.shared_rows.
 Expression sizeIn(moe::KernelOp kernel, const Expression &expression);
 
-/// A tensor in the workspace or in the window, large enough for the variant
-/// that needs the most memory.
+/// A tensor in the workspace or in the window. Its size suffices for every
+/// variant.
 struct WorkspaceValue {
   std::string name, elementType;
-  std::vector<Expression> shape; ///< outermost first
+  std::vector<Expression> shape; ///< outermost dimension first
   Expression bytes() const;
 };
 
-/// Attribute of a kernel that states why its stage has its own launch although
-/// it could share one.
+/// Attribute of a kernel that states why its stage has a separate launch
+/// although it could be fused with other stages.
 inline constexpr llvm::StringLiteral kApart = "moe.apart";
 
-/// Name of the global buffer that a kernel of slices uses while it runs.
+/// Name of the workspace buffer that a kernel with slices uses while it runs.
 inline constexpr llvm::StringLiteral kSlices = "slices";
 
-/// Returns the workspace of a program whose kernels are formed, in the order of
-/// first use.
+/// Returns the workspace values of a program whose kernels are formed, in the
+/// order of first use.
 std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
 
-/// Returns the results of launches that other ranks' kernels write, in the
+/// Returns the results of launches that kernels on other ranks write, in the
 /// order of first use. They are stored in the window (compiler/plan/Window.h).
 std::vector<WorkspaceValue> windowValues(moe::ProgramOp program);
 
-/// Returns the number of blocks of `blockTokens` tokens. If `mostBlocks` is
-/// set, a block has the smallest multiple of `blockTokens` for which
-/// `mostBlocks` blocks suffice.
+/// Returns the number of blocks into which a run's tokens are divided. A block
+/// has `blockTokens` tokens. If `mostBlocks` is set, a block has the smallest
+/// multiple of `blockTokens` for which `mostBlocks` blocks suffice.
 Expression tokenBlocks(int64_t blockTokens, std::optional<int64_t> mostBlocks);
 
-/// Returns an upper bound on the number of tiles for `rows` rows of `experts`
-/// experts.
+/// Returns an upper bound on the number of tiles that `rows` rows of `experts`
+/// experts need.
 Expression tileCapacity(int64_t tileRows, int64_t experts);
 
-/// Returns an upper bound on the number of rows: tokens * pairs, or slots *
-/// experts if rows are batched by expert.
+/// Returns an upper bound on the number of rows: tokens * pairs or, if rows are
+/// batched by expert, slots * experts.
 Expression rowCapacity(moe::ProgramOp program);
 
 /// Returns the kernel's first stage of type Op, or null.

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An expression is shortened only if expanding it returns the original text.
+// An expression is shortened only if expanding the short form returns an equal
+// expression.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +23,7 @@ using llvm::StringRef;
 using namespace moec;
 using namespace moec::compiler;
 
-/// Expands all end(...) in the text. `depth` limits the recursion, in case
+/// Expands each end(...) in the text. `depth` limits the recursion, in case the
 /// regions refer to each other in a cycle.
 static Result<std::string>
 expand(StringRef text, llvm::ArrayRef<PlacedRegion> regions, size_t depth) {
@@ -54,8 +55,8 @@ Result<Expression> compiler::withoutEnds(StringRef text,
   return Expression::parse(whole);
 }
 
-/// Returns `text` with `word` in place of each whole operand that equals
-/// `part`.
+/// Returns `text` with each occurrence of the operand `part` replaced by
+/// `word`. A match inside a longer name or number does not count.
 static std::string replaced(StringRef text, StringRef part, StringRef word) {
   const auto isPart = [](char c) { return llvm::isAlnum(c) || c == '_'; };
   std::string made;
@@ -79,7 +80,7 @@ RegionEnds::RegionEnds(llvm::ArrayRef<PlacedRegion> placed) : regions(placed) {
     if (end && !end->constant())
       ends.emplace_back(end->text(), std::move(name));
   }
-  // Replace the longest texts first, since they may contain others.
+  // Replace the longest texts first, since they may contain shorter ones.
   llvm::stable_sort(
       ends, [](auto &a, auto &b) { return a.first.size() > b.first.size(); });
 }

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The offset of a region is computed from the regions below it, so its
-// expression repeats theirs. The IR therefore writes `end(t)` for the end of
-// t's region.
+// The offset of a region is an expression over the sizes of the regions below
+// it, so its full text repeats theirs. To stay short, the IR writes `end(t)`
+// for the end offset of the region of value t.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,17 +27,17 @@ namespace moec::compiler {
 
 struct PlacedRegion {
   std::string value;
-  std::string offset; ///< an expression that may contain end(value)
+  std::string offset; ///< expression that may contain end(value)
   Expression bytes;
 };
 
-/// Parses the expression and replaces each end(value) by the end of that
-/// value's region in `regions`.
+/// Parses the expression, in which end(value) means the end offset of that
+/// value's region in `regions`. The result has no end(...).
 Result<Expression> withoutEnds(llvm::StringRef text,
                                llvm::ArrayRef<PlacedRegion> regions);
 
-/// Rewrites expressions with end(...) if the result is equivalent. The regions
-/// must outlive this object.
+/// Rewrites expressions to the short form with end(...), if the short form is
+/// equivalent. The array of regions must outlive this object.
 class RegionEnds {
 public:
   explicit RegionEnds(llvm::ArrayRef<PlacedRegion> placed);
@@ -45,7 +45,8 @@ public:
 
 private:
   llvm::ArrayRef<PlacedRegion> regions;
-  /// For each region, the full text of its end and the short form end(value).
+  /// For each region, the full text of its end offset and the short form
+  /// end(value).
   std::vector<std::pair<std::string, std::string>> ends;
 };
 

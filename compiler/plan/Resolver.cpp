@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// To add a reason for refusal, add a predicate to kPredicates.
+// To add a reason for rejecting candidates, add a predicate to kPredicates.
 //
 //===----------------------------------------------------------------------===//
 
@@ -50,7 +50,8 @@ static int64_t bitsOf(const std::string &elementType) {
 static std::optional<Reason> quantization(const LayerFacts &layer,
                                           const Architecture &,
                                           const Pair &candidate) {
-  // For dequantized weights, support depends on their descriptors only.
+  // Support for dequantized weights depends only on the descriptors, not on the
+  // scheme.
   if (!layer.quantized || !layer.scheme.empty() || layer.nativeScales ||
       !layer.codes.empty() || layer.blocks)
     return std::nullopt;
@@ -60,8 +61,8 @@ static std::optional<Reason> quantization(const LayerFacts &layer,
                             candidate.backend->name)};
 }
 
-/// Refuses engines that cannot multiply block-scaled operands in this
-/// realization.
+/// Rejects engines whose support for block scales does not match the
+/// realization's operands.
 static std::optional<Reason> blockScales(const LayerFacts &layer,
                                          const Architecture &,
                                          const Pair &candidate) {
@@ -98,7 +99,8 @@ static std::optional<Reason> elementTypes(const LayerFacts &layer,
                     fmt::format("engine '{}' multiplies weights as they are "
                                 "stored, and those of {} become another type",
                                 candidate.engine->name, type)};
-  // 8-bit elements can represent every i4 code, and e4m3 every e2m1 code.
+  // 8-bit elements represent every i4 code exactly, and e4m3 represents every
+  // e2m1 code exactly.
   for (const std::string &type : layer.codes)
     if (bitsOf(layer.elementTypes.front()) == 8 && type != "i4" &&
         !candidate.engine->fragmentElements.contains(
@@ -199,9 +201,9 @@ static std::optional<Reason> expertCounts(const LayerFacts &layer,
   return std::nullopt;
 }
 
-/// Returns why an engine cannot read the weights in MMA fragment order. That
-/// order needs codes in whole blocks. Packing replicates a scale that several
-/// rows share.
+/// Returns the reason why an engine cannot read the weights in MMA fragment
+/// order, or nullopt. The order requires whole blocks of codes. Scales may be
+/// shared by several weight rows, because packing replicates them.
 static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                                             const catalog::Engine &engine) {
   const std::string_view name = engine.name;
@@ -212,7 +214,7 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
                     "this layer's are multiplied as they are",
                     name)};
   const int64_t bits = bitsOf(layer.elementTypes.front());
-  // The epilogue of such an activation would need more registers than the
+  // The epilogue of such an activation needs more registers than the
   // accumulators leave.
   if (engine.warpSpecialized && layer.takesManyRegisters && !layer.gated)
     return Reason{"activation_not_supported",
@@ -247,8 +249,8 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
   return std::nullopt;
 }
 
-/// Refuses engines that read only fragment order if the weights cannot be
-/// packed so.
+/// Rejects engines that only read fragment order, if the weights cannot be
+/// packed in that order.
 static std::optional<Reason> fragments(const LayerFacts &layer,
                                        const Architecture &,
                                        const Pair &candidate) {
@@ -257,9 +259,9 @@ static std::optional<Reason> fragments(const LayerFacts &layer,
   return whyNoFragments(layer, *candidate.engine);
 }
 
-/// Returns true if the engine reads the layer's weight types in fragment order.
-/// An engine without warp roles whose epilogue emulates quantization reads rows
-/// instead.
+/// Returns true if the engine can read weights of these element types in
+/// fragment order. An engine without warp roles reads row order if its epilogue
+/// emulates quantization.
 static bool haveFragments(const LayerFacts &layer,
                           const catalog::Engine &engine) {
   if (layer.emulated && !engine.warpSpecialized)
@@ -285,8 +287,8 @@ std::string_view compiler::orderOf(const LayerFacts &layer,
              : "rows";
 }
 
-/// Missing arch features are checked first, because no other reason matters
-/// then.
+/// Missing arch features are checked first, because they make all other reasons
+/// irrelevant.
 static constexpr Predicate kPredicates[] = {
     archFeatures, quantization, blockScales,  elementTypes,
     equalTypes,   rowSizes,     expertCounts, fragments};
@@ -300,8 +302,8 @@ std::string compiler::realizationWith(const LayerFacts &layer,
       engine.name, layer.elementTypes.front(), arch.features));
 }
 
-/// Returns why the user's choices exclude the candidate. They are checked
-/// before the predicates.
+/// Returns the reason why the user's choices exclude the candidate, or nullopt.
+/// These reasons have precedence over the reasons of the predicates.
 static std::optional<Reason> whyNotAsked(const Pair &candidate,
                                          const std::string &realization,
                                          const Choices &choices) {
@@ -322,8 +324,8 @@ static std::optional<Reason> whyNotAsked(const Pair &candidate,
   return std::nullopt;
 }
 
-/// Returns why an engine that could serve is not chosen unless the user names
-/// it.
+/// Returns the reason why an engine is not chosen unless the user names it, or
+/// nullopt.
 static std::optional<Reason> whyNotUnasked(const catalog::Engine &engine,
                                            const Choices &choices) {
   if (!engine.onlyIfAsked || choices.engine == engine.name)
@@ -334,7 +336,8 @@ static std::optional<Reason> whyNotUnasked(const catalog::Engine &engine,
                             engine.name)};
 }
 
-/// Returns why the realization is refused for every backend and engine.
+/// Returns the reason why the realization is rejected for every backend and
+/// engine, or nullopt.
 static std::optional<Reason> whyImpossible(const LayerFacts &layer,
                                            const Architecture &arch,
                                            const Choices &choices) {
@@ -367,11 +370,11 @@ static std::optional<Reason> whyImpossible(const LayerFacts &layer,
 static std::vector<Pair> pairsFor(const LayerFacts &layer,
                                   const Architecture &arch,
                                   const Choices &choices) {
-  // Candidates are the engines for the layer's kind of weights and the engine
-  // that the user names. An engine that serves only if the user names it
-  // is otherwise a candidate only on archs that have its instructions, so that
-  // the report can suggest it. The same holds for a block-scaled engine of
-  // power-of-two group scales, which other engines can replace.
+  // An engine is evaluated if it supports the layer's kind of weights, or if
+  // the user names it. Two kinds of engines are evaluated only on archs that
+  // have their instructions: engines that must be named by the user, so that
+  // the report can suggest them, and block-scaled engines for power-of-two
+  // group scales, which other engines can replace.
   const auto isFor = [&](const catalog::Engine &e) {
     const bool has = arch.features.firstMissing(e.features).empty();
     return e.name == choices.engine ||
@@ -396,8 +399,8 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
   return pairs;
 }
 
-/// For accepted candidates that compute a different layer, states which option
-/// allows them.
+/// Rejects accepted candidates that compute a different layer, unless the user
+/// allows the realization. The reason names the option that allows it.
 static void askForLeave(const LayerFacts &layer, const Choices &choices,
                         std::vector<Candidate> &candidates) {
   const auto *row = catalog::find(catalog::kRealizations, layer.realization);
@@ -423,7 +426,7 @@ static void askForLeave(const LayerFacts &layer, const Choices &choices,
   }
 }
 
-/// Evaluates each backend and engine for one realization.
+/// Evaluates all backends and engines for one realization.
 static std::vector<Candidate> judge(const LayerFacts &layer,
                                     const Architecture &arch,
                                     const Choices &choices) {
@@ -463,8 +466,8 @@ std::string compiler::candidateNames(
   return text;
 }
 
-/// Returns the text of all reasons except those that follow from the user's own
-/// choices.
+/// Returns a text with the reasons of all rejected candidates. Omits candidates
+/// that the user did not request.
 static std::string reasonsOf(const std::vector<Candidate> &candidates,
                              bool namesRealizations) {
   std::string text;
@@ -488,8 +491,9 @@ static std::string reasonsOf(const std::vector<Candidate> &candidates,
   return text;
 }
 
-/// Chooses the first accepted candidate, of the decided realization if there is
-/// one.
+/// Chooses the first accepted candidate. If `decided` is not empty, the
+/// candidate must have that realization, where `native` and `dequantized` count
+/// as equal.
 static void choose(Resolution &resolution, const std::string &decided) {
   for (Candidate &candidate : resolution.candidates) {
     const bool isExact = candidate.realization == "native" ||
@@ -511,7 +515,7 @@ static void choose(Resolution &resolution, const std::string &decided) {
                      candidate.realization);
       continue;
     }
-    // Candidates that the user excluded do not count as a degradation.
+    // Candidates that the user excluded do not count as degradation.
     const bool isUnwanted =
         candidate.code == "not_requested" || candidate.code == "excluded" ||
         candidate.code == "not_allowed" || candidate.code == "never_run";

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One resolver serves every scheme and is driven by the tables of
-// dialect/catalog. It evaluates each realization of a layer with each backend
-// and each engine that the backend admits. Each combination is checked by the
-// same list of predicates, which are pure functions of (layer, arch). The
-// resolver queries no device and reads no environment variable.
+// One resolver handles all schemes. It is driven by the tables of
+// dialect/catalog. A candidate is a combination of a realization of the layer,
+// a backend, and an engine that the backend admits. The same list of predicates
+// checks every candidate. Predicates are pure functions of layer, arch and
+// candidate: the resolver queries no device and reads no environment variable.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,68 +29,68 @@
 
 namespace moec::compiler {
 
-/// Properties of a layer on this rank, as one of its realizations computes it.
-/// The resolver's predicates read nothing else of the layer.
+/// Properties of a layer on this rank, for one of its realizations. The
+/// resolver's predicates depend on no other properties of the layer.
 struct LayerFacts {
   std::string name;
-  /// Name of a row of dialect/catalog/Realizations.h. An engine may implement
-  /// `native` as `dequantized`.
+  /// Name of a row of dialect/catalog/Realizations.h. Depending on the engine,
+  /// `native` may become `dequantized` (see realizationWith()).
   std::string realization = "native";
-  std::string bits; ///< bit widths that are multiplied, such as "w4a16"
-  /// Reason why no engine can compute this realization on any arch; "" if one
-  /// can.
+  std::string bits; ///< bit widths of the operands, such as "w4a16"
+  /// Reason why no engine can compute this realization on any arch; "" if an
+  /// engine can.
   std::string impossible;
-  /// Instruction that could compute an impossible realization, on archs that
-  /// have it; or null.
+  /// Instruction that could compute an impossible realization on archs that
+  /// have it, or null.
   const catalog::BlockInstruction *instruction = nullptr;
-  /// Block-scaled operand types that an engine multiplies natively on archs
-  /// that support it, or null. If set, the realization is possible on such
-  /// archs.
+  /// Block-scaled operand types that an engine multiplies natively on some
+  /// archs, or null. If set, the realization is possible on these archs.
   const catalog::BlockPair *blocks = nullptr;
-  /// Operand types with power-of-two scales of 128 elements along k that a
-  /// block-scaled engine multiplies, if the arch supports it. Other engines
-  /// apply these scales to the accumulators.
+  /// Operand types with power-of-two scales for groups of 128 elements along k,
+  /// or null. A block-scaled engine multiplies them if the arch supports it.
+  /// Other engines apply these scales to the accumulators.
   const catalog::BlockPair *powerGroups = nullptr;
-  /// True if the layer receives x as codes (quantized values), or if only a
-  /// part of a layer is compiled. A realization that computes another layer
-  /// (weight_only) is then refused.
+  /// True if the caller passes x as codes (quantized values), or if only a part
+  /// of a layer is compiled. Then a realization that computes a different layer
+  /// (weight_only) is not possible.
   bool takesCodes = false;
   int64_t experts = 1, localExperts = 1, pairs = 1;
   int64_t hidden = 0, intermediate = 0; ///< of this rank
-  /// Intermediate size of shared experts that have their own weights; 0 if none
-  /// have.
+  /// Intermediate size of shared experts that have their own weights; 0 if
+  /// there are none.
   int64_t sharedIntermediate = 0;
   bool gated = false;
   bool takesManyRegisters = false; ///< the activation needs many registers
   std::string_view function;       ///< name of the activation function
   std::string format = "standard"; ///< activation_format
-  bool quantized = false;          ///< some descriptor has a scale
-  std::string scheme; ///< row of dialect/catalog/Schemes.h; "" if spelled out
-  /// True if every pair of descriptors has a row of kNativeScales. Engines then
-  /// support it without a named scheme.
+  bool quantized = false;          ///< true if some descriptor has a scale
+  /// Row of dialect/catalog/Schemes.h; "" if no row matches the descriptors.
+  std::string scheme;
+  /// True if each matmul's pair of descriptors has a row in kNativeScales.
+  /// Engines then support the layer without a named scheme.
   bool nativeScales = false;
-  /// Element types of x, unless x is quantized, and of the operands of the two
-  /// matmuls: a1, w1, a2, w2.
+  /// Element types of the operands of the two matmuls (a1, w1, a2, w2).
   std::vector<std::string> elementTypes;
-  /// Element types of the codes of weights that are dequantized. Such weights
+  /// Element types of weight codes that the kernels dequantize. Such weights
   /// have no entry in elementTypes.
   std::vector<std::string> codes;
-  /// Scale groups of the weights in `codes`: weight rows and elements of k that
-  /// share a scale, -1 for all.
+  /// Scale groups of the weights in `codes`: number of weight rows and number
+  /// of k elements that share a scale; -1 for all.
   std::vector<std::array<int64_t, 2>> codeGroups;
-  /// True if some weights are quantized from floats when the layer is loaded.
+  /// True if the package quantizes some float weights when it loads the layer.
   bool quantizesWeights = false;
   /// True if activations are quantized and dequantized again before they are
-  /// multiplied. elementTypes then has the dequantized type.
+  /// multiplied. elementTypes then contains the dequantized type.
   bool emulated = false;
 };
 
-/// A combination of backend, engine and realization, with the resolver's
-/// verdict.
+/// A combination of backend, engine and realization, and whether the resolver
+/// accepts it.
 struct Candidate {
-  std::string backend, engine; ///< "": the realization is refused for all
+  /// "": the realization is rejected for all backends and engines.
+  std::string backend, engine;
   std::string realization, bits;
-  std::string code;   ///< stable lower-case refusal code; "" if accepted
+  std::string code;   ///< stable lower-case code of the reason; "" if accepted
   std::string reason; ///< a sentence without its final period
 
   bool isRefused() const { return !code.empty(); }
@@ -98,21 +98,23 @@ struct Candidate {
 
 struct Resolution {
   std::string backend, engine;
-  /// All candidates: in the order of the realizations, then by priority.
+  /// All candidates, in the order of the realizations and then by descending
+  /// priority.
   std::vector<Candidate> candidates;
-  /// First candidate that the user did not exclude but that was refused, with
-  /// the reason; "" if there is none.
+  /// The first candidate before the chosen one that was rejected for a reason
+  /// other than the user's choices, with that reason; "" if there is none.
   std::string degraded;
-  /// Realization of the chosen candidate (dialect/catalog/Realizations.h).
+  /// Name of the chosen candidate's realization
+  /// (dialect/catalog/Realizations.h).
   std::string realization = "native";
 };
 
-/// Chooses the first candidate that is not refused, among the backends for the
-/// layer's activation_format. `ways` has the layer's realizations in their
-/// order. If `decided` names one of them, all other realizations are excluded.
-/// Returns InvalidArgument as checkChoices() does. If no candidate remains,
-/// returns Refused with all reasons; `judged`, if not null, receives the
-/// candidates.
+/// Chooses the first accepted candidate, among the backends for the layer's
+/// activation_format. `ways` lists the layer's realizations in their order. If
+/// `decided` names a realization, only candidates with that realization can be
+/// chosen. Invalid choices return InvalidArgument, as in checkChoices(). If no
+/// candidate is accepted, returns Refused with all reasons; `judged`, if not
+/// null, then receives the candidates.
 Result<Resolution> resolve(const std::vector<LayerFacts> &ways,
                            const std::string &arch, const Choices &choices,
                            const std::string &decided = "",
@@ -124,13 +126,14 @@ Result<Resolution> resolve(const std::vector<LayerFacts> &ways,
 std::string
 candidateNames(const std::vector<std::pair<std::string, std::string>> &pairs);
 
-/// Returns "native" or "dequantized" for an exact realization, depending on the
-/// engine; else the layer's realization.
+/// Returns the realization with which `engine` computes the layer. `native`
+/// remains "native" or becomes "dequantized", depending on engine and arch. All
+/// other realizations remain unchanged.
 std::string realizationWith(const LayerFacts &layer,
                             const catalog::Engine &engine,
                             const catalog::Architecture &arch);
 
-/// Returns the `order` of #moe.layout in which this engine reads the layer's
+/// Returns the `order` of #moe.layout in which the engine reads the layer's
 /// weights.
 std::string_view orderOf(const LayerFacts &layer,
                          const catalog::Engine &engine);

@@ -15,7 +15,7 @@ using namespace moec;
 using namespace moec::compiler;
 
 ShardUnits compiler::shardUnitsOf(moe::LayerOp layer) {
-  // The realization does not affect shares, so they are computed from the
+  // Shares do not depend on the realization, so they are computed from the
   // user's quantization.
   const moe::QuantAttr quant = layer.getUsersQuant();
   const Type multiplied = quant.dequantizesWeights()
@@ -29,7 +29,8 @@ ShardUnits compiler::shardUnitsOf(moe::LayerOp layer) {
     group = std::lcm(group, quant.getW1().getGroup()[0]);
   if (!quant.getW2().isPlain() && quant.getW2().getGroup()[1] > 1)
     group = std::lcm(group, quant.getW2().getGroup()[1]);
-  // A shard must be quantized as the whole intermediate would be.
+  // Groups of quantized columns must not span shards, so that a shard is
+  // quantized like the whole intermediate.
   if (!quant.getA2().isPlain() && quant.getA2().getGroup()[1] > 1)
     group = std::lcm(group, quant.getA2().getGroup()[1]);
   return {piece, group};
@@ -39,8 +40,8 @@ int64_t compiler::mostShards(int64_t whole, const ShardUnits &units) {
   return llvm::divideCeil(whole, units.piece);
 }
 
-/// Assigns experts to a rank. The first ranks get one of the remaining experts
-/// each, for every placement.
+/// Assigns experts to a rank. If the number of experts is not a multiple of the
+/// number of ranks, the first ranks have one expert more, for every placement.
 static void placeExperts(moe::LayerOp layer, int64_t rank, Share &share) {
   const moe::ParallelAttr parallel = layer.getParallel();
   const int64_t size = parallel.getExpertSize();
@@ -61,9 +62,10 @@ struct Columns {
 };
 } // namespace
 
-/// Distributes units over shards. The first shards get one of the remaining
-/// units each, and the last unit may be cut. Shards may differ in size, but
-/// need no padding.
+/// Distributes `whole` columns over shards in units of `unit` columns, and
+/// returns the columns of one shard. If the number of units is not a multiple
+/// of the number of shards, the first shards have one unit more. The last unit
+/// may be incomplete. Shards may therefore differ in size, but need no padding.
 static Columns dealOut(int64_t whole, int64_t unit, int64_t shards,
                        int64_t shard) {
   const int64_t units = llvm::divideCeil(whole, unit);
@@ -73,9 +75,11 @@ static Columns dealOut(int64_t whole, int64_t unit, int64_t shards,
           std::min(unit * (base + (shard < rest ? 1 : 0)), whole - first)};
 }
 
-/// Handles fewer groups than shards: several shards share a group, and each
-/// shard is within one group, so that its columns have one scale. The next
-/// shard always goes to the first of the groups whose largest shard is largest.
+/// Returns the columns of a shard if there are fewer groups than shards.
+/// Several shards divide a group, and each shard is inside one group, so that
+/// its columns have one scale. Shards are assigned to groups one by one: the
+/// next shard is added to the group whose largest shard is the largest, and to
+/// the first such group on a tie.
 static Columns placeInGroups(int64_t whole, const ShardUnits &units,
                              int64_t shards, int64_t shard) {
   const int64_t groups = llvm::divideCeil(whole, units.group);
@@ -101,7 +105,8 @@ static Columns placeInGroups(int64_t whole, const ShardUnits &units,
   return made;
 }
 
-/// Makes equal shards if they consist of whole groups.
+/// Returns the columns of a shard. Shards have equal sizes if these are whole
+/// groups.
 static Columns placeColumns(int64_t whole, const ShardUnits &units,
                             int64_t shards, int64_t shard) {
   if (shards == 1 || whole % (shards * units.group) == 0)
@@ -111,7 +116,8 @@ static Columns placeColumns(int64_t whole, const ShardUnits &units,
   return placeInGroups(whole, units, shards, shard);
 }
 
-/// Returns the number of ranks with different tokens that the package gathers.
+/// Returns the number of ranks with different tokens whose tokens the package
+/// gathers.
 static int64_t gatheredRanks(moe::LayerOp layer) {
   const moe::ParallelAttr parallel = layer.getParallel();
   return layer.communicates()
@@ -150,17 +156,18 @@ Share compiler::shareOf(moe::LayerOp layer, int64_t rank) {
                    layer.getParallel().getShardSize(), spreads ? 0 : rank);
   share.firstColumn = columns.first, share.columns = columns.count;
   if (whySharedMlp(layer).empty()) {
-    // Shared experts are sharded like the routed ones.
+    // Shared experts without separate weights are sharded like the routed
+    // experts.
     share.experts += layer.getNSharedExperts().value_or(0);
   } else {
-    // Ranks that have the same tokens are consecutive.
+    // Ranks with the same tokens are consecutive.
     const int64_t shards = sharedShards(layer);
     const Columns own =
         placeColumns(layer.getSharedWidth(), units, shards, rank % shards);
     share.firstSharedColumn = own.first, share.sharedColumns = own.count;
   }
-  // The outputs of all ranks are summed, so exactly one rank must add these
-  // terms.
+  // The outputs of all ranks are summed, so exactly one rank must add each of
+  // these terms.
   share.addsW2Bias = spreads || rank == 0;
   share.addsZeroExperts = rank == 0;
   return share;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // A share is the part of a layer that one rank computes. Generated code depends
-// only on the sizes in a share. Ranks whose shares have equal sizes run the
-// same code and pass the remaining values at run time.
+// only on the sizes in a share. Ranks with equal share sizes therefore run the
+// same code, and receive the remaining values at run time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,50 +21,52 @@
 namespace moec::compiler {
 
 struct Share {
-  /// Physical experts firstExpert + i * stride for i < `experts`.
+  /// The rank has the physical experts firstExpert + i * stride for 0 <= i <
+  /// experts.
   int64_t firstExpert = 0, experts = 0, stride = 1;
-  /// Columns [firstColumn, firstColumn + columns) of the intermediate.
+  /// The rank has the intermediate columns [firstColumn, firstColumn +
+  /// columns).
   int64_t firstColumn = 0, columns = 0;
-  /// Columns of the shared experts' MLP, if it has its own weights.
+  /// Columns of the shared experts' MLP, if that MLP has separate weights.
   int64_t firstSharedColumn = 0, sharedColumns = 0;
   bool addsW2Bias = true, addsZeroExperts = true;
 
-  /// Returns true if the same kernels serve both shares.
+  /// Returns true if the same kernels can compute both shares.
   bool hasSizesOf(const Share &other) const {
     return experts == other.experts && columns == other.columns &&
            sharedColumns == other.sharedColumns;
   }
 };
 
-/// Units in which the intermediate is divided into shards [columns].
+/// Units, in intermediate columns, in which the intermediate is divided into
+/// shards.
 struct ShardUnits {
-  /// Columns of 16 bytes of the second matmul's operands, rounded up to whole
-  /// runs of gate rows.
+  /// Number of columns in 16 bytes of the second matmul's operands, rounded up
+  /// to whole runs of gate rows.
   int64_t piece;
-  /// Multiple of `piece` that also covers whole groups of columns and rows that
-  /// share a weight scale, and whole groups of columns that are quantized
+  /// Smallest multiple of `piece` that contains whole weight-scale groups (w13
+  /// rows and w2 columns) and whole groups of columns that are quantized
   /// together.
   int64_t group;
 };
 ShardUnits shardUnitsOf(moe::LayerOp layer);
 
-/// Returns the largest number of shards into which an intermediate of `whole`
-/// columns can be divided.
+/// Returns the maximum number of shards for an intermediate of `whole` columns.
 int64_t mostShards(int64_t whole, const ShardUnits &units);
 
-/// Returns why the shared experts are an MLP with separate weights, as the end
-/// of a sentence. Returns "" if the layer has no shared experts, or if their
-/// weights are additional rows of the routed experts' weights, which needs no
-/// additional launch.
+/// Returns the reason why the shared experts are computed as an MLP with
+/// separate weights, as the end of a sentence. Returns "" if the layer has no
+/// shared experts, or if their weights are stored as additional experts, which
+/// needs no additional launch.
 std::string whySharedMlp(moe::LayerOp layer);
 
 /// Returns the number of ranks that compute the shared experts' MLP for the
-/// same tokens. Each of them has a shard of the columns, and their results are
-/// summed.
+/// same tokens. Each of these ranks computes a shard of the columns, and their
+/// results are summed.
 int64_t sharedShards(moe::LayerOp layer);
 
-/// Returns the share of a flattened rank. The layer must have at most
-/// mostShards() shards and at least as many experts as ranks.
+/// Returns the share of the rank with flattened index `rank`. The layer must
+/// have at most mostShards() shards and at least as many experts as ranks.
 Share shareOf(moe::LayerOp layer, int64_t rank);
 
 } // namespace moec::compiler

@@ -30,9 +30,10 @@ int64_t StoredWeight::bytesOfExpert() const {
   return elements * elementBits(elementType) / 8;
 }
 
-/// Returns the number of matrices (gate, up) that a tensor's rows consist of,
-/// one after the other. Rows of gate and up may alternate, but a scale of
-/// several rows always belongs to one of the two.
+/// Returns the number of matrices (gate, up) that are concatenated along the
+/// tensor's rows. If gate and up rows alternate, the tensor counts as one
+/// matrix, except for scales that are shared by several rows: such a scale
+/// belongs to either gate or up.
 static int64_t partsOf(moe::LayerOp layer, llvm::StringRef input) {
   input = catalog::withoutShared(input);
   if (!layer.isGated() || !(input.starts_with("w13") || input == "b13"))
@@ -60,10 +61,10 @@ StoredWeight compiler::storedWeight(moe::LayerOp layer, llvm::StringRef input,
   made.atoms = tensor.atoms;
   const mlir::ArrayRef<int64_t> extents =
       made.isPadded ? layout.getPadded() : type.getShape().drop_front();
-  // A tensor without columns has one value for each row.
+  // A tensor without columns has one value per row.
   made.rows = extents[0], made.columns = extents.size() > 1 ? extents[1] : 1;
   if (!tensor.packed.empty()) {
-    // Zero points have the width of the codes that they are subtracted from.
+    // Zero points have as many bits as the codes that they are subtracted from.
     const moe::QuantAttr quant = layer.getQuant();
     const moe::DescriptorAttr weight =
         catalog::withoutShared(input).starts_with("w13") ? quant.getW1()
@@ -115,8 +116,8 @@ std::optional<StoredWeight> compiler::storedWeight(moe::PackOp pack) {
     return std::nullopt;
   StoredWeight made = sourceValue(pack);
   made.powers = changes;
-  // 4-bit codes in rows are read as 32-bit words, since kernels do not read
-  // parts of a byte.
+  // 4-bit codes in row order are read as 32-bit words, since kernels do not
+  // read parts of a byte.
   if (made.bits == 4 && made.rowsPerWord * made.columnsPerWord == 1) {
     made.columnsPerWord = kWordBits / made.bits;
     made.slots = "0 1 2 3 4 5 6 7";
@@ -136,7 +137,7 @@ int64_t compiler::packedBytesOfExpert(moe::PackOp pack) {
 }
 
 bool compiler::packsInPlace(moe::PackOp pack) {
-  // Weights that are quantized at load time have separate memory.
+  // Weights that are quantized when the layer is loaded have separate memory.
   if (!mlir::isa<mlir::BlockArgument>(pack.getSource()))
     return false;
   const std::optional<StoredWeight> stored = storedWeight(pack);

@@ -31,11 +31,12 @@ using namespace moec;
 using namespace moec::compiler;
 using nlohmann::json;
 
-/// Maximum size or count in a row. The product of two of them fits in 64 bits.
+/// Maximum value of a size or count in a row. The product of two such values
+/// fits in 64 bits.
 static constexpr int64_t kMaxNumber = INT32_MAX;
-/// The version that is written. Earlier versions can be read.
+/// The version that is written. Files of earlier versions can be read.
 static constexpr int64_t kTunedVersion = 2;
-/// Maximum size of a file. A row has a few hundred bytes.
+/// Maximum size of a file in bytes. A row has a few hundred bytes.
 static constexpr size_t kMaxTunedBytes = size_t(64) << 20;
 
 static void readProblem(JsonReader &problem, int64_t version, TunedRow &row) {
@@ -54,7 +55,7 @@ static void readProblem(JsonReader &problem, int64_t version, TunedRow &row) {
 }
 
 namespace {
-/// Reads the members of a schedule from a row.
+/// Reads the members of a schedule from the JSON of a row.
 struct MemberReader {
   JsonReader &row;
   void integer(const char *name, int64_t &value, int64_t) {
@@ -66,7 +67,7 @@ struct MemberReader {
     for (size_t i = 0; i < values.size(); ++i)
       *values.begin()[i] = read[i];
   }
-  /// Flags that are true are omitted in rows.
+  /// Reads a flag. Rows omit flags that are true.
   void flag(const char *name, bool &value) {
     value = row.booleanOr(name, true);
   }
@@ -265,8 +266,8 @@ int64_t compiler::lastWithSchedule(const std::vector<TunedRow> &rows,
   return last;
 }
 
-/// Returns true if this row and the rows with the same schedule that continue
-/// its range were measured for all token counts of the problem.
+/// Returns true if the row was measured for all token counts of the problem,
+/// together with the rows of the same schedule that continue its range.
 static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
                    const MatmulProblem &p, const std::string &gpu) {
   if (!row.hasRange())
@@ -275,9 +276,10 @@ static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
          p.maxTokens <= lastWithSchedule(rows, row, p, gpu);
 }
 
-/// Returns the sort key of a row, most specific first. Rows of lower order have
-/// precedence, then rows with a token range, with a scheme, with a narrow
-/// range, with many tokens and with a short time.
+/// Returns the sort key of a row; the smallest key has precedence. The key
+/// orders by file first. Then precede rows with a token range, with a scheme,
+/// with a narrower range, with a larger measured token count, and with a
+/// shorter time, in this order.
 static auto rankOf(const TunedRow &row) {
   return std::tuple(row.order, !row.hasRange(), row.scheme.empty(),
                     row.last - row.first, -row.tokens, row.microseconds);
@@ -337,7 +339,7 @@ static bool isIn(int64_t tokens, std::span<const TunedRange> ranges) {
   });
 }
 
-/// Returns the parts of a range that no other range covers.
+/// Returns the parts of `range` that are in none of `others`.
 static std::vector<TunedRange> leftOf(const TunedRange &range,
                                       std::vector<TunedRange> others) {
   std::ranges::sort(others, {}, &TunedRange::first);
@@ -380,8 +382,10 @@ std::vector<TunedPair> compiler::tunedPairs(const std::vector<TunedRow> &rows,
                           const Engines &may) {
     problem.tileRows = row.schedule.tileM;
     problem.minTokens = row.first, problem.maxTokens = row.last;
-    // Only SelectSchedule can tell what a kernel quantizes. It skips a row that
-    // is illegal; the range then needs another schedule with the same tiles.
+    // The problem does not include the quantization of the result, which only
+    // SelectSchedule knows. If the row's schedule turns out to be illegal
+    // there, the row is skipped, and the range gets another schedule with the
+    // same tiles. So that such a schedule exists, require candidates here.
     return isOfProblem(row, problem, hardware.gpu) &&
            isOneOf(may, row.schedule) &&
            !engineOf(row.schedule).candidates(problem, hardware).empty();

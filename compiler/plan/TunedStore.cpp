@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The lock is a separate file, because updates replace the file of rows.
+// The lock is a separate file, because an update replaces the file of rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +26,8 @@
 using namespace moec;
 using namespace moec::compiler;
 
-/// Only the owner may write a file of rows, whatever the umask. A store that
-/// other users can write is not read.
+/// Mode of a file of rows. Only the owner may write the file, independent of
+/// the umask, because a store that other users can write is not read.
 static constexpr unsigned kMode = 0644;
 
 std::string compiler::tunedStoreFolder(const std::string &cacheFolder) {
@@ -88,16 +88,17 @@ compiler::readableStore(const std::string &cacheFolder) {
   return readable;
 }
 
-/// Returns true if both rows are of the same matmul and scheme.
+/// Returns true if the rows were measured for the same matmul and scheme.
 static bool areAlike(const TunedRow &a, const TunedRow &b) {
   return a.gpu == b.gpu && a.n == b.n && a.k == b.k && a.experts == b.experts &&
          a.pairs == b.pairs && a.elementType == b.elementType &&
          a.gated == b.gated && a.gather == b.gather && a.scheme == b.scheme;
 }
 
-/// Removes token counts from a row. Returns false if the row was measured with
-/// one of them, so that nothing remains. Otherwise the row keeps the part that
-/// contains its measured token count.
+/// Removes the token counts `first` to `last` from the row's range. Returns
+/// false if they include the row's measured token count, so that nothing
+/// remains. Otherwise the row keeps the part of its range that contains the
+/// measured token count.
 static bool cut(TunedRow &row, int64_t first, int64_t last) {
   if (row.first > last || row.last < first)
     return true;
@@ -111,7 +112,8 @@ static bool cut(TunedRow &row, int64_t first, int64_t last) {
 }
 
 namespace {
-/// The rows of a file, while this process holds the file's lock.
+/// The rows of a file. This process holds the file's lock while the object
+/// exists.
 struct LockedRows {
   Descriptor lock;
   std::vector<TunedRow> rows;
@@ -154,8 +156,8 @@ Result<void> compiler::checkTakesRows(const std::string &path) {
   return {};
 }
 
-/// Returns true if the rows can form a pair: they are of both matmuls of one
-/// layer and were measured for the same range.
+/// Returns true if the rows can form a pair: they belong to the two matmuls of
+/// one layer and were measured for the same token range.
 static bool mayPair(const TunedRow &first, const TunedRow &second) {
   return first.gpu == second.gpu && first.first == second.first &&
          first.last == second.last &&
@@ -171,10 +173,10 @@ static bool areEqual(const TunedRow &a, const TunedRow &b) {
   return printTuned(std::span(&a, 1)) == printTuned(std::span(&b, 1));
 }
 
-/// Applies `change` to each row and returns the rows. `change` returns false if
-/// nothing remains of a row. Layers may share the rows of a second matmul: if
-/// an unchanged row pairs with a changed one, the original of the changed row
-/// is kept in addition.
+/// Returns the rows after applying `change` to a copy of each. `change` returns
+/// false if nothing remains of a row. Layers may share the row of a second
+/// matmul. Therefore, if an unchanged row of a first matmul pairs with a
+/// changed row, the original of the changed row is kept in addition.
 template <typename Change>
 static std::vector<TunedRow> changed(const std::vector<TunedRow> &rows,
                                      Change change) {
@@ -208,8 +210,8 @@ Result<void> compiler::addToTuned(const std::string &path,
       return !areAlike(made, known) || cut(known, made.first, made.last);
     });
   });
-  // A new row also pairs with the first row of other layers, so the equivalent
-  // old row is not needed.
+  // A new row also pairs with the first-matmul rows of other layers, so an old
+  // row for the same matmul, range and tile rows is not needed.
   std::erase_if(all, [&](const TunedRow &known) {
     return std::ranges::any_of(rows, [&](const TunedRow &made) {
       return areAlike(made, known) && made.first == known.first &&

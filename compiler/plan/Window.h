@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The window is memory of a rank that other ranks write. Its layout is fixed,
-// for the largest token count, and identical on all ranks. A kernel therefore
-// finds a value at the same offset in every rank's window. The words with which
-// ranks synchronize come first.
+// The window is memory of this rank that other ranks write. Its layout is fixed
+// for the largest token count and identical on all ranks. A kernel therefore
+// finds a value at the same offset in every rank's window. The first words of
+// the window are the words with which ranks synchronize.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,15 +26,15 @@ struct Target;
 
 namespace moec::compiler {
 
-/// Name of the counter in `state` with which the CTAs of a kernel determine
-/// which of them is the last one.
+/// Name of the counter in `state` with which a kernel's CTAs determine which of
+/// them finishes last.
 inline constexpr std::string_view kExchangeCounter = "exchange_counter";
 
-/// Returns the number of ranks that write into each other's windows; 1 if the
-/// program has no window.
+/// Returns the number of ranks that write into each other's windows, or 1 if
+/// the program has no window.
 int64_t windowRanks(moe::ProgramOp program);
 
-/// Adds the window's values and regions and the exchange counter in `state`.
+/// Adds the window's values and regions, and the exchange counter in `state`.
 /// Does nothing if the program has no window.
 Result<void> addWindow(moe::ProgramOp program, Target &target);
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Threads compile the next packages while the device measures. They stay a few
-// packages ahead, and leave processors to the measuring process.
+// packages ahead, and leave two hardware threads to the measuring process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +36,7 @@ public:
   BuildAhead &operator=(const BuildAhead &) = delete;
 
   /// Waits until package i is built. Returns false if it is not built by
-  /// `until`. More packages may then be built ahead.
+  /// `until`. Afterwards the threads may build packages further ahead.
   bool await(size_t i, std::chrono::steady_clock::time_point until);
   /// Returns the result of build(i); await(i) must have returned true.
   Result<void> result(size_t i);

@@ -66,7 +66,7 @@ private:
 };
 } // namespace
 
-/// Returns a random schedule with the problem's tile rows, which may be
+/// Returns a random schedule with the problem's tile rows. The schedule may be
 /// illegal.
 static Schedule drawSchedule(const MatmulProblem &problem,
                              const Schedule &example, Draw &draw) {
@@ -212,7 +212,8 @@ std::vector<TokenRange> compiler::rangesAround(std::vector<int64_t> tokens,
       last = std::min(last, std::sqrt(at * double(tokens[i + 1])));
     TokenRange range = {tokens[i], int64_t(std::ceil(first)),
                         int64_t(std::floor(last))};
-    // A middle that is an integer belongs to the smaller range.
+    // If the geometric mean of two neighbors is an integer, it belongs to the
+    // smaller range.
     if (i > 0 && range.first <= ranges.back().last)
       range.first = ranges.back().last + 1;
     if (range.tokens <= border)

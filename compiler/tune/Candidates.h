@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The schedules of both matmuls for some token counts, in the order in which
-// they are worth measuring. Independent of MLIR, without file access.
+// Lists the schedules of both matmuls that a tuner tries for a token count,
+// most promising first. This code does not depend on MLIR and accesses no
+// files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +22,7 @@
 
 namespace moec::compiler {
 
-/// The two matmuls of the layer with one tile size.
+/// A layer's two matmul problems with one tile size, and their engines.
 struct TunedLayer {
   MatmulProblem first, second;
   Engines engines, secondEngines; ///< in order of preference
@@ -36,23 +37,24 @@ struct SchedulePair {
   }
 };
 
-/// Returns all schedules to try for one matmul, in the order of the cost model.
-/// These are the engines' good schedules, variations of their `group`, the
-/// engines' candidates, and `random` legal schedules drawn at random.
+/// Returns all schedules to try for one matmul, fastest first by the cost
+/// model. These are the engines' good schedules, variations of their group size
+/// (Schedule::groupM), the engines' candidates, and `random` legal schedules
+/// drawn at random.
 std::vector<Schedule> schedulesOf(const MatmulProblem &problem,
                                   const Engines &engines,
                                   const Hardware &hardware, int64_t tokens,
                                   int64_t random, uint64_t seed);
 
-/// Returns the compiler's choice without measured schedules, or the best one by
-/// the cost model if no engine has a known good one. Returns nullopt if no
-/// schedule is legal.
+/// Returns the schedule that the compiler chooses without measured schedules: a
+/// known good schedule of the engines, or else the best legal schedule by the
+/// cost model. Returns nullopt if no schedule is legal.
 std::optional<Schedule> centerOf(const MatmulProblem &problem,
                                  const Engines &engines,
                                  const Hardware &hardware);
 
-/// Returns pairs in which one of the two schedules is that of the center, best
-/// first.
+/// Returns pairs that differ from `center` in one of the two schedules, fastest
+/// first by the cost model.
 std::vector<SchedulePair> variationsOf(const TunedLayer &layer,
                                        const SchedulePair &center,
                                        const Hardware &hardware, int64_t tokens,
@@ -63,17 +65,18 @@ SchedulePair predict(const TunedLayer &layer, const Schedule &first,
                      const Schedule &second, const Hardware &hardware,
                      int64_t tokens);
 
-/// Returns the row counts of tiles in the rules of these engines, in ascending
+/// Returns the numbers of tile rows in the rules of these engines, in ascending
 /// order.
 std::vector<int64_t> tileRowsOf(const Engines &engines, int64_t elementBytes);
 
-/// Returns the facts of a problem, for logs to which a model is fitted.
+/// Returns the parameters of a matmul problem for the log. A cost model can be
+/// fitted to such logs.
 nlohmann::ordered_json problemJson(const MatmulProblem &problem);
 
 /// A range of token counts for which a measurement at `tokens` is
-/// representative: half an octave to both sides, up to the middle between
-/// neighbors. No range crosses `border`, up to which kernels are fused in
-/// another way.
+/// representative: a factor of sqrt(2) to both sides, but at most up to the
+/// geometric mean of neighbors. No range crosses `border`, because kernels are
+/// fused in another way above `border`.
 struct TokenRange {
   int64_t tokens = 0, first = 0, last = 0;
 };

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// If this process did not send signal 9, the system sent it because memory was
-// exhausted.
+// If the measuring process ends by signal 9 and this process did not send it,
+// the system sent it because memory was exhausted.
 //
 //===----------------------------------------------------------------------===//
 
@@ -79,7 +79,8 @@ static Error cannotMeasure(int64_t tokens, const std::string &why) {
           tokens, why};
 }
 
-/// Creates the layer's weights, which takes long, once per process.
+/// Lets the measuring process create the layer's weights, once per process,
+/// because this takes long.
 Result<void> Measuring::warmUp(int64_t tokens) {
   constexpr double kWeights = 600;
   for (int attempt = 0; !warm; ++attempt) {

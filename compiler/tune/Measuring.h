@@ -24,14 +24,15 @@ namespace moec::compiler {
 /// The result of a job.
 struct JobOutcome {
   bool ok = false;
-  /// The machine failed, not the package; for example, it is out of memory.
+  /// True if the machine failed, not the package. For example, it is out of
+  /// memory.
   bool transient = false;
   /// Times if `ok`, else "kind" and "text".
   BoxedOrderedJson answer;
 };
 
 /// Returns true if a second try may succeed: the machine failed, and the error
-/// does not concern what was compiled.
+/// does not concern the compiled package.
 bool isTransient(const Error &error);
 
 class Measuring {
@@ -43,11 +44,11 @@ public:
   Result<void> start();
   /// Returns the device's name, or "" before start().
   std::string device() const { return process ? process->deviceName() : ""; }
-  /// Sets the package of the compiler's choice; measurements alternate between
-  /// it and another package.
+  /// Sets the baseline, the package with the compiler's choice of schedules.
+  /// Measurements alternate between the baseline and another package.
   void setBaseline(const std::string &folder) { baseline = folder; }
   /// Measures a package. A transient failure is retried once. Returns an error
-  /// if the compiler's choice cannot be measured.
+  /// if the baseline cannot be measured.
   Result<JobOutcome> measure(const std::string &folder, int64_t tokens,
                              int rounds, double worse);
 

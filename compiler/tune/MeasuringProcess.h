@@ -25,15 +25,15 @@
 
 namespace moec::compiler {
 
-/// Returns the path of moec-measure: MOEC_MEASURE, else next to the places of
-/// moec-nvrtc.
+/// Returns the path of moec-measure: the environment variable MOEC_MEASURE, or
+/// else the program next to this binary, in the same folders as moec-nvrtc.
 Result<std::string> findMeasure();
 
 /// The result of a job.
 struct JobResult {
   std::optional<BoxedJson> answer; ///< a JSON object, if the process answered
   bool hung = false;               ///< it did not answer in time and was killed
-  std::string ended;               ///< how it ended, if it ended
+  std::string ended;               ///< reason, if the process has ended
 };
 
 class MeasuringProcess {
@@ -48,8 +48,8 @@ public:
   MeasuringProcess &operator=(MeasuringProcess &&) = delete;
 
   const std::string &deviceName() const { return device; }
-  /// Sends a job and waits at most `seconds` for the answer. Without an answer,
-  /// the process has been ended.
+  /// Sends a job and waits at most `seconds` for the answer. If there is no
+  /// answer, the process is ended.
   JobResult run(const nlohmann::ordered_json &job, double seconds);
 
 private:

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows must serve the compilation that created the package, so all options are
-// those of that compilation.
+// Measured rows must apply to the compilation that created the package. The
+// layer is therefore tuned with all options of that compilation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -104,8 +104,8 @@ static Result<void> checkLayer(const std::string &path, const std::string &text,
                  path, kLayerFile);
 }
 
-/// Sets the choices to those of the target. Returns an error if the given
-/// choices contradict them.
+/// Sets the choices in `options` to those with which the target was compiled.
+/// Returns an error if the given choices contradict them.
 static Result<void> takeChoices(const std::string &path, const Target &target,
                                 CompileOptions &options) {
   const auto given = options.asked();

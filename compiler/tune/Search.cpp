@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Both matmuls of a pair use one tile size.
+// The schedules of both matmuls have the same number of tile rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,8 +42,8 @@ Result<std::vector<Trial>> compiler::centersOf(const TunedInput &input,
     trial.candidate =
         predict(trial.layer, *first, *second, hardware, range.tokens);
     // The compiler's choice may come from a built-in row. It may be illegal for
-    // this range, because whether the variant's kernels quantize depends on the
-    // range.
+    // this range, because the range determines if the variant's kernels
+    // quantize.
     if (choice.schedules && size == choice.tileRows &&
         !whyIllegal(trial.layer.first, choice.schedules->first, hardware) &&
         !whyIllegal(trial.layer.second, choice.schedules->second, hardware))
@@ -210,7 +210,7 @@ Result<EarlierRows> compiler::earlierRows(const std::string &path,
       if (std::ranges::find(seen, row) != seen.end())
         continue;
       seen.push_back(row);
-      // A row that names no scheme may also serve other layers.
+      // A row that names no scheme may also apply to other layers.
       if (row->scheme == problem->scheme)
         earlier.rows.push_back(*row);
       else

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The trials of the tuner. Each list is derived from the measurements of
-// earlier lists. Trials are compared by their ratio to the compiler's choice.
-// Rows of an existing file are measured again and kept only if they are still
-// faster.
+// The trials of the tuner. A trial is a pair of schedules and its measurement.
+// Each list of trials is derived from the measurements of earlier lists. Trials
+// are compared by their ratio, their time divided by the time of the compiler's
+// choice. Rows of an existing file are measured again and kept only if they are
+// still faster.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,9 +25,9 @@ namespace moec::compiler {
 struct Trial {
   TunedLayer layer;
   SchedulePair candidate;
-  double ratio = 0; ///< time relative to the compiler's; 0: not measured
+  double ratio = 0; ///< time / time of the compiler's choice; 0: not measured
   double microseconds = 0, noise = 0;
-  bool confirmed = false; ///< it was measured with more rounds
+  bool confirmed = false; ///< it was measured again with more rounds
 };
 
 /// Reads the measurement of a trial from a line of the log.
@@ -40,15 +41,15 @@ bool isFaster(const Trial &trial, double minGain);
 /// Returns both schedules as text.
 std::string words(const SchedulePair &candidate);
 
-/// Returns the best schedules for each tile size, in the order of the cost
-/// model. For the tile size of the compiler's choice, it is that choice if it
-/// has schedules.
+/// Returns the best pair of schedules for each tile size, fastest first by the
+/// cost model. For the tile size of the compiler's choice, the pair is that
+/// choice, if it has schedules that are legal.
 Result<std::vector<Trial>> centersOf(const TunedInput &input,
                                      const TokenRange &range,
                                      const DefaultChoice &choice);
 
-/// Returns variations of the fastest centers, or of all centers if the options
-/// are exhaustive.
+/// Returns variations of the fastest centers, or of all centers if the search
+/// is exhaustive.
 std::vector<Trial> besideOf(std::vector<Trial> centers,
                             const TuneOptions &options,
                             const Hardware &hardware, int64_t tokens);
@@ -64,8 +65,8 @@ struct EarlierRows {
   int64_t anyScheme = 0;      ///< number of rows that name no scheme
 };
 
-/// Returns the pairs of rows of a file that serve the token count of the range;
-/// none if the file does not exist.
+/// Returns the row pairs of a file that apply to the token count of the range.
+/// Returns none if the file does not exist.
 Result<EarlierRows> earlierRows(const std::string &path,
                                 const TunedInput &input,
                                 const TokenRange &range);

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Independent of MLIR: the C ABI reads the options from JSON.
+// Measures schedules of a layer's matmuls. This header does not depend on MLIR,
+// because the C ABI reads the options from JSON.
 //
 // For each token count, the tuner measures the compiler's own choice, then the
 // best schedule for each tile size, then variations of the best ones, then
@@ -31,8 +32,8 @@
 
 namespace moec::compiler {
 
-/// The maximum seconds of a call and of one measurement, number of random
-/// schedules and percentage of the minimum gain that a caller can request.
+/// The largest values that a caller can request: seconds of a call, seconds of
+/// one measurement, number of random schedules, and minimum gain in percent.
 inline constexpr double kMostBudget = 30.0 * 24 * 3600;
 inline constexpr double kMostDeadline = 24.0 * 3600;
 inline constexpr int64_t kMostRandom = 100000;

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An incomplete last line is terminated before the next line is written.
+// If the last line of a log is incomplete, a newline ends it before the next
+// line is written.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One JSON object per line, flushed to disk before the next measurement begins.
-// A process that is killed loses only the measurement in progress: an
-// incomplete line is ignored.
+// The log has one JSON object per line. A line is flushed to disk before the
+// next measurement begins. A process that is killed loses only the measurement
+// in progress: an incomplete line is ignored.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,8 +25,8 @@ namespace moec::compiler {
 
 class TuneLog {
 public:
-  /// Reads an existing log and holds a lock: a second tuner of the same file is
-  /// an error. Creates parent folders.
+  /// Reads an existing log and locks it. If another tuner has locked the file,
+  /// returns an error. Creates parent folders.
   static Result<TuneLog> open(const std::string &path);
 
   /// Returns the newest line with a key, or null.

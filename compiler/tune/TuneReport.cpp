@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A table of the results, followed by the quarantined schedules.
+// Formats a table of the results, followed by the quarantined schedules.
 //
 //===----------------------------------------------------------------------===//
 

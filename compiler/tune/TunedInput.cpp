@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each compilation has its own MLIR context.
+// Each compilation has its own MLIR context, so that threads can compile
+// concurrently.
 //
 //===----------------------------------------------------------------------===//
 
@@ -119,7 +120,7 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   return made;
 }
 
-/// Returns the variant that this GPU runs for a token count.
+/// Returns the variant that runs `tokens` tokens on this GPU.
 static moe::VariantOp variantFor(moe::ProgramOp program, int64_t tokens,
                                  const Hardware &hardware) {
   for (auto variant : program.getBody().getOps<moe::VariantOp>())

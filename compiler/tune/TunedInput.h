@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compiles a layer again for each candidate, with the candidate's rows as in a
-// user's file of measured schedules. The measured package is therefore what a
-// later compilation makes from the rows.
+// Compiles a layer again for each candidate. The candidate's schedules are
+// passed as rows in a file of measured schedules. The measured package is
+// therefore what a later compilation makes from these rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +26,7 @@ namespace moec::compiler {
 struct DefaultChoice {
   std::string variant;
   int64_t tileRows = 0;
-  /// Absent if kernels other than grouped matmuls serve the token count.
+  /// Absent if kernels other than grouped matmuls are used.
   std::optional<SchedulePair> schedules;
 };
 
@@ -34,7 +34,7 @@ struct DefaultChoice {
 class TunedInput {
 public:
   /// Reads the layer, and for a package also the options with which it was
-  /// compiled. Returns an error if measured rows cannot serve the layer.
+  /// compiled. Returns an error if measured rows cannot apply to the layer.
   static Result<TunedInput> open(const TuneSource &source,
                                  const ImportOptions &import,
                                  const CompileOptions &compile);
@@ -59,9 +59,8 @@ public:
   std::vector<TunedRow> rowsFor(const TokenRange &range,
                                 const TunedLayer &layer,
                                 const SchedulePair &candidate) const;
-  /// Writes a package that contains only the variant that serves `tokens` to a
-  /// folder that must not exist. Without rows, the package has the default
-  /// schedules.
+  /// Writes a package that contains only the variant for `tokens` to a folder
+  /// that must not exist. Without rows, the package has the default schedules.
   Result<void> build(int64_t tokens, const std::vector<TunedRow> &rows,
                      const std::string &folder) const;
 
@@ -95,8 +94,8 @@ bool isPackage(const std::string &path);
 Result<TuneSource> layerOfPackage(const std::string &path,
                                   CompileOptions &options);
 
-/// Removes everything from a package of one target except one variant, for all
-/// tokens up to its last, and what that variant needs.
+/// Reduces a package with one target to one variant and what this variant
+/// needs. The variant then runs for all token counts up to its last one.
 Result<void> keepVariant(PackageFiles &files, size_t variant);
 
 } // namespace moec::compiler

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Compares ratios to the compiler's choice from alternating measurements,
-// because a drifting clock affects both in the same way.
+// Measurements alternate between a schedule and the compiler's choice, and
+// schedules are compared by the ratio of the two times. A drifting clock
+// affects both times in the same way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -211,8 +212,9 @@ Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
   const auto folder = [&](size_t i) {
     return folderOf(about[i]["key"].get<std::string>());
   };
-  // Slower schedules need no precise measurement, unless a model is fitted to
-  // them.
+  // If the first round of a schedule is slower by this ratio, its measurement
+  // ends. An exhaustive search measures all rounds of all schedules, so that a
+  // cost model can be fitted.
   const double worse = options.exhaustive ? 0 : 1.25;
   Progress progress(
       fmt::format("schedules for {} tokens measured", range.tokens),
@@ -293,8 +295,8 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
         return measure(about, folder, end, 5, 0, line);
       }();
       TRY(removeAll(folder));
-      // On other errors, the winner keeps only the token count with which it
-      // was measured.
+      // After any other error, the range ends at the measured token count on
+      // this side.
       if (!done && done.error().code == ErrorCode::FileSystem)
         return done;
     }
@@ -309,10 +311,11 @@ Result<void> Tuning::confirmRange(TokenRange &range, const Trial &winner,
   return {};
 }
 
-/// Measures the fastest schedule with more rounds, because the fastest of many
-/// measurements is partly chance. Repeats this for the next one until one is
-/// again faster than the compiler's choice, or none is. Then does the same for
-/// the earlier rows.
+/// Measures the fastest schedule again with more rounds, because the smallest
+/// of many noisy measurements is partly chance. If the schedule is no longer
+/// faster than the compiler's choice, continues with the next fastest one,
+/// until a schedule is confirmed or none is left. If none is left, measures the
+/// earlier rows in the same way.
 Result<void> Tuning::confirm(const TokenRange &range, std::vector<Trial> &all,
                              const std::vector<Trial> &earlier,
                              Clock::time_point until) {
@@ -394,7 +397,7 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
   const DefaultChoice choice = TRY(input.defaultFor(range.tokens));
   TRY(makeBaseline(range.tokens));
   EarlierRows earlier = TRY(earlierRows(output, input, range));
-  // Confirming the winner also needs some of the time.
+  // A quarter of the time is left to confirm the winner.
   const auto now = Clock::now();
   std::vector<Trial> all =
       TRY(search(range, choice, earlier.trials,
@@ -407,7 +410,8 @@ Result<void> Tuning::tuneTokens(const TokenRange &range,
        std::ranges::count_if(
            all, [](const Trial &trial) { return trial.ratio > 0; })},
       {"of", int64_t(all.size())}};
-  // Rows split variants, which has a cost, so smaller gains yield no rows.
+  // Each row splits a variant and thereby makes the package larger, so smaller
+  // gains yield no rows.
   const Trial *winner = fastest(all, options.minGain);
   // An unconfirmed schedule must not replace earlier rows that may be faster.
   if (winner && !winner->confirmed && !earlier.rows.empty())
@@ -462,8 +466,8 @@ Result<ordered_json> Tuning::run() {
   size_t left = ranges.size();
   for (const TokenRange &range : ranges) {
     const auto now = Clock::now();
-    // An equal share of the remaining time; time that one token count does not
-    // use is left for the others.
+    // Each token count gets an equal share of the remaining time. Time that it
+    // does not use is left for later token counts.
     const auto share = (end - std::min(now, end)) / int64_t(left--);
     const size_t known = rows.size();
     if (now >= end && !fileExists(defaultFolder(range.tokens))) {

@@ -19,14 +19,15 @@
 
 namespace moec::catalog {
 
-/// The function f of an activation, which is applied to the gate or to the only
-/// input.
+/// The function f of an activation, which is applied to the gate, or to the
+/// only input if the activation is not gated.
 struct ActivationFunction {
   std::string_view name;
-  /// The C++ type of the function without parameters; "" if it always has some.
+  /// The C++ type of the function without parameters; "" if the function always
+  /// has parameters.
   std::string_view policy = "";
   /// The C++ template for gate and up that receives the parameters; "" if the
-  /// function has none.
+  /// function has no parameters.
   std::string_view numbersPolicy = "";
   /// The C++ template for one input that receives the parameters, if the
   /// function is never gated.

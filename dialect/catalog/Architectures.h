@@ -9,11 +9,11 @@
 // limits and features that kernels need. runtime/support/NvrtcVersions.h has
 // the NVRTC release that each arch needs. Sizes are in bytes, from the CUDA C++
 // Programming Guide 13.0, "Technical Specifications per Compute Capability".
-// That table lacks sm_88, which gets the limits of its smaller neighbors, and
-// sm_107 (Rubin), which gets those of sm_100. Features are from PTX ISA 9.0,
-// "Target ISA Notes" of each instruction. Those of wgmma, tcgen05 and
-// block_scaled_mma were also tested with NVRTC 13.0, and all of sm_107 with
-// NVRTC 13.5.
+// That table lacks sm_88, which has the limits of its smaller neighbors here,
+// and sm_107 (Rubin), which has the limits of sm_100 here. Features are from
+// PTX ISA 9.0, "Target ISA Notes" of each instruction. The features wgmma,
+// tcgen05 and block_scaled_mma were also tested with NVRTC 13.0, and all
+// features of sm_107 with NVRTC 13.5.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,8 +48,8 @@ inline constexpr int kKib = 1024;
 // Features of each generation.
 #define MOEC_AMPERE "ldmatrix cp_async bf16 mma_sync"
 // fp8_mma_sync: the GPU has an e4m3 mma.sync instruction. PTX has mma.sync for
-// e4m3 from sm_89 on. For sm_90 to sm_110, however, ptxas converts to f16 and
-// multiplies that (seen in the cubins of NVRTC 13.0).
+// e4m3 from sm_89 on. For sm_90 to sm_110, however, ptxas converts the operands
+// to f16 and multiplies the f16 values (seen in the cubins of NVRTC 13.0).
 #define MOEC_ADA MOEC_AMPERE " fp8"
 #define MOEC_HOPPER                                                            \
   MOEC_ADA " programmatic_launch clusters tma mbarrier stmatrix"

@@ -30,14 +30,14 @@ struct Engine {
   /// the instruction. Schedules then have warp roles instead of a grid of
   /// warps.
   bool warpSpecialized = false;
-  /// The policy has a flag, passed as `true` after the element type, for 8-bit
-  /// floating-point operands: accumulators stay in the tensor core over all of
-  /// K. Other engines accumulate in f32, even if the layer allows fast
-  /// accumulation.
+  /// The policy template has a flag after the element type. If it is `true` and
+  /// the operands are 8-bit floating-point, accumulators stay in the tensor
+  /// core over all of K. Other engines accumulate in f32, even if the layer
+  /// allows fast accumulation.
   bool addsFast = false;
-  /// The maximum number of tokens of the variants that the engine serves. Such
-  /// an engine complements the program's engine and never serves all variants.
-  /// 0: no maximum.
+  /// The maximum token count of the variants that use this engine; 0: no
+  /// maximum. An engine with a maximum runs only the few-token variants of a
+  /// program; the program's own engine runs the other variants.
   int mostTokens = 0;
   /// Element types of weights that the engine converts to 16 bits before the
   /// MMA.
@@ -51,12 +51,12 @@ struct Engine {
   /// Element types of activations that the engine supports with weights in
   /// fragment order.
   WordList fragmentElements = "f16 bf16";
-  /// Multiplies block-scaled operands (kBlockPairs).
+  /// The engine multiplies block-scaled operands (kBlockPairs).
   bool scalesBlocks = false;
-  /// Multiplies operands without block scales.
+  /// The engine multiplies operands without block scales.
   bool multipliesPlain = true;
-  /// Used only if the caller names the engine, because no GPU has run its
-  /// kernels.
+  /// The engine is used only if the caller names it, because its kernels have
+  /// not run on a GPU.
   bool onlyIfAsked = false;
 };
 
@@ -83,8 +83,9 @@ inline constexpr Engine kEngines[] = {
 // clang-format on
 
 /// Returns the arch of the same compute capability that has an engine which
-/// `arch` lacks, such as sm_90a for sm_90, or null. Ignores engines that serve
-/// few schemes, or only callers who name them.
+/// `arch` lacks, such as sm_90a for sm_90, or null. Ignores engines that
+/// multiply only block-scaled operands, and engines that are used only if the
+/// caller names them.
 constexpr const Architecture *betterTwin(const Architecture &arch) {
   for (const Architecture &twin : kArchitectures)
     if (twin.major == arch.major && twin.minor == arch.minor)
@@ -102,9 +103,9 @@ inline constexpr auto kTileEngineNames =
 inline constexpr WordList kTileEngines = kTileEngineNames.words();
 
 /// A pair of block-scaled operands that engines multiply natively. `group`
-/// elements along K share a scale. Scales per 128 elements are f32, and a
-/// weight's scale then also covers 128 rows; the engine repeats each scale for
-/// four blocks of 32.
+/// elements along K share a scale. If `group` is 128, kernels read the scales
+/// as f32, a weight's scale also covers 128 rows, and the engine repeats each
+/// scale for four blocks of 32.
 struct BlockPair {
   WordList engines; ///< engines that multiply the pair, preferred first
   std::string_view activation, weight, scale;
@@ -151,8 +152,9 @@ inline constexpr NativeElement kNativeElements[] = {
     {.engine = "mma_sync", .element = "f8E4M3FN", .feature = "fp8_mma_sync"},
 };
 
-/// Returns true if the engine multiplies the element type natively or after
-/// conversion, depending on the arch, and `features` include the native one.
+/// Returns true if the arch determines whether the engine multiplies the
+/// element type natively (kNativeElements), and `features` include the feature
+/// that makes it native.
 constexpr bool choosesNative(const Engine *engine, std::string_view element,
                              WordList features) {
   for (const NativeElement &row : kNativeElements)

@@ -23,8 +23,8 @@
 using namespace moec;
 using namespace moec::catalog;
 
-/// Returns the parameters of a function: those of all activations that apply
-/// it.
+/// Returns the parameters of all activations that apply a function, each name
+/// once.
 static std::string parametersOf(const ActivationFunction &function) {
   std::string parameters;
   for (const Activation &row : kActivations) {

@@ -27,17 +27,17 @@ struct KernelKind {
   /// Fields that a programmatic dependent launch reads before its predecessor
   /// launch ends, if that launch does not write them.
   WordList early = {};
-  /// Every CTA routes the few tokens itself.
+  /// Every CTA computes the routing itself, for few tokens.
   bool routesItself = false;
   /// The fields of the argument block: operands and results by name, `x.stride`
   /// for the row stride of x, `tokens` for the number of tokens, and the
   /// per-rank values of runtime/package/Stages.h. An optional operand that is
   /// absent has no field. Empty: compiler/kernels defines the block.
   WordList arguments = {};
-  /// Members of Config. `Type:operand` is the element type of an operand.
-  /// `number` is a fact of the kernel (compiler/plan/KernelFacts.h), printed as
-  /// kNumber. `number=other` falls back to another fact, a literal number or a
-  /// flag if the fact is absent.
+  /// Members of Config. `Type:operand` is a type: the element type of an
+  /// operand. A word such as `experts` is a fact of the kernel, a named value
+  /// (compiler/plan/KernelFacts.h) that is printed as kExperts. `fact=other`
+  /// uses another fact, a literal number or a flag if the fact is absent.
   WordList members = {};
   /// The number of CTAs, with facts in braces. Empty: compiler/kernels computes
   /// it.

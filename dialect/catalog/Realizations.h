@@ -20,7 +20,7 @@ namespace moec::catalog {
 
 struct Realization {
   std::string_view name;
-  /// The result differs from that of the scheme, so the realization is used
+  /// The result differs from the scheme's result, so the realization is used
   /// only if the caller allows it by name.
   bool isAnotherLayer = false;
   std::string_view summary;
@@ -62,8 +62,8 @@ inline constexpr BlockInstruction kBlockInstructions[] = {
 };
 // clang-format on
 
-/// Returns the row for operands whose scales are each for a block within one
-/// row, or null.
+/// Returns the instruction that multiplies operands with these element types
+/// and block scale types, or null. Each block must be within one row.
 constexpr const BlockInstruction *
 blockInstruction(std::string_view activation, std::string_view activationScale,
                  std::string_view weight, std::string_view weightScale) {

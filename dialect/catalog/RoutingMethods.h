@@ -23,14 +23,15 @@ namespace moec::catalog {
 struct RoutingStep {
   std::string_view name;
   std::string_view policy;
-  /// The header in templates/ that defines the policy, if it differs from that
+  /// The header in templates/ that defines the policy, if it is not the header
   /// of the other steps.
   std::string_view header = {};
 };
 
 /// log_sigmoid: weights are computed from the logarithm of the sigmoid, and
-/// selection keys from the sigmoid. sparsemixer: a softmax over the experts
-/// whose logits are close to the best, in rounds. drawn: a pseudo-random value
+/// selection keys from the sigmoid. sparsemixer: each selection round
+/// computes a softmax over the remaining experts whose logits are close to the
+/// largest one. drawn: a pseudo-random value
 /// for each token and expert. drawn_normal: like drawn, with larger values for
 /// experts in the middle.
 inline constexpr RoutingStep kScores[] = {
@@ -47,17 +48,19 @@ inline constexpr RoutingStep kScores[] = {
     {.name = "none", .policy = "moe::routing::Identity"},
 };
 
-/// top_k: if there are groups, only from the best groups. given: the caller
-/// passes the ids.
+/// top_k: the experts with the best keys; if there are groups, only experts of
+/// the best groups. top_k_per_group: the best top_k / groups experts of every
+/// group. given: the caller passes the ids.
 inline constexpr RoutingStep kSelections[] = {
     {.name = "top_k", .policy = "moe::routing::TopK"},
     {.name = "top_k_per_group", .policy = "moe::routing::TopKPerGroup"},
     {.name = "given", .policy = "moe::routing::Given"},
 };
 
-/// softmax: of the selected scores. sigmoid: of the selected logits.
-/// sum_epsilon: divides by the sum plus the epsilon of #moe.routing, by default
-/// 1e-20.
+/// softmax: the weights are the softmax over the selected scores. sigmoid: each
+/// weight is the sigmoid of the selected logit. sum: the selected scores are
+/// divided by their sum. sum_epsilon: the selected scores are divided by their
+/// sum plus the epsilon of #moe.routing, by default 1e-20.
 inline constexpr RoutingStep kNormalizations[] = {
     {.name = "none", .policy = "moe::routing::None"},
     {.name = "softmax", .policy = "moe::routing::SoftmaxSelected"},

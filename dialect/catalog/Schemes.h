@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // A scheme is a name for two descriptors, one for the activations (a1, a2) and
-// one for the weights (w1, w2) of both matmuls. The fields of a descriptor are
-// those of #moe.descriptor, and element types are spelled as in MLIR. Schemes
-// whose policy dequantizes weights can also be spelled out with other groups
-// and scale types. With such weights, quantized activations are emulated: they
-// are quantized, dequantized immediately, and multiplied as 16-bit values.
+// one for the weights (w1, w2) of both matmuls. A descriptor has the fields of
+// #moe.descriptor, and element types are spelled as in MLIR. Schemes whose
+// policy dequantizes weights can also be spelled out with other groups and
+// scale types. With such weights, quantized activations are emulated: they are
+// quantized, dequantized immediately, and multiplied as 16-bit values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +53,8 @@ inline constexpr std::string_view kWeightOnly = "moe::quant::WeightOnly";
 /// activations' 8-bit type; the scales multiply the accumulators.
 inline constexpr std::string_view kCodeGroups = "moe::quant::CodeGroups<128>";
 
-/// 8-bit operands are multiplied natively, and kNativeScales specifies the
-/// policy.
+/// No policy of the scheme itself: 8-bit operands are multiplied natively, and
+/// the row of kNativeScales that matches their scales has the policy.
 inline constexpr std::string_view kByScales = "";
 
 /// The policy of operands that are not quantized.
@@ -88,8 +88,8 @@ inline constexpr NativeScales kNativeScales[] = {
 };
 // clang-format on
 
-/// Returns true if repeating the scales of groups `from` yields a scale for
-/// each group `to`.
+/// Returns true if each group of size `to` is within one group of size `from`,
+/// so that repeating the `from` scales yields one scale per `to` group.
 constexpr bool repeatsTo(ScaleGroup from, ScaleGroup to) {
   const auto covers = [](int whole, int part) {
     return whole == part || whole == -1 || (part > 0 && whole % part == 0);
@@ -98,8 +98,8 @@ constexpr bool repeatsTo(ScaleGroup from, ScaleGroup to) {
 }
 
 /// Returns the row for operands with scales of these groups, or null if engines
-/// cannot multiply them natively. Packing repeats the weight scales if the
-/// row's groups are smaller.
+/// cannot multiply the operands natively. Packing repeats the weight scales if
+/// the row's weight groups are smaller.
 constexpr const NativeScales *nativeScales(std::string_view element,
                                            ScaleGroup activations,
                                            ScaleGroup weights) {

@@ -24,7 +24,8 @@ struct StoredTensor {
   bool rowsLast = false; ///< stored as [columns, rows]
   /// "rows" or "columns": an i32 packs several elements along that dimension.
   std::string_view packed = {};
-  WordList slots = {}; ///< slot of each packed element; empty: in order
+  WordList slots = {}; ///< slot in the i32 of each packed element; empty: in
+                       ///< order
   int added = 0;       ///< added to each element when it is read
   /// 8-bit elements in 128 x 4 blocks, padded to whole blocks
   /// (moe/math/scale_atoms.cuh).
@@ -68,13 +69,14 @@ inline constexpr StoredLayout kStoredLayouts[] = {
 /// weights.
 inline constexpr std::string_view kSharedPrefix = "shared_";
 
-/// Returns the name of the corresponding input of the routed experts.
+/// Returns an input's name without the prefix kSharedPrefix, which is the name
+/// of the same input of the routed experts.
 constexpr std::string_view withoutShared(std::string_view input) {
   return input.starts_with(kSharedPrefix) ? input.substr(kSharedPrefix.size())
                                           : input;
 }
 
-/// Returns the stored tensor for an input of the layer, such as "w13" or
+/// Returns how the layout stores an input of the layer, such as "w13" or
 /// "w2_zero_point".
 constexpr StoredTensor storedTensor(const StoredLayout &layout,
                                     std::string_view input) {

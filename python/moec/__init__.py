@@ -3,7 +3,7 @@
 """moec: a compiler for Mixture-of-Experts (MoE) layers.
 
 compile() compiles the description of a layer to kernels, load() loads them, and Package.layer() packs the weights. The resulting
-layer is a function of arrays. Submodules and the native library are loaded on first use.
+layer is called with arrays. Submodules and the native library are loaded on first use.
 """
 
 import importlib

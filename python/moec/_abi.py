@@ -138,7 +138,7 @@ class WeightsOptions(c.Structure):
     ]
 
 
-# Callbacks of a caller that connects the ranks itself.
+# Callback types for callers that connect the ranks themselves.
 ALL_GATHER_FUNCTION = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_void_p, c.c_uint64, c.c_void_p)
 WINDOW_FUNCTION = c.CFUNCTYPE(c.c_int32, c.c_void_p, c.c_uint64, c.POINTER(c.c_uint64))
 

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Converts Python's integers, strings and paths to C. ctypes itself truncates integers, and strings at a NUL byte."""
+"""Converts Python's integers, strings and paths to C. ctypes itself truncates large integers, and ends strings at a NUL byte."""
 
 import operator
 import os

@@ -8,7 +8,7 @@ HEIGHT = 640
 
 
 def frame(page: str) -> str:
-    """Embeds a page in a notebook, isolated so that neither affects the style of the other."""
+    """Embeds a page in a notebook, isolated so that the page and the notebook do not affect each other's style."""
     return (
         f"<iframe title='moec explain' sandbox srcdoc='{html.escape(page)}' width='100%' height='{HEIGHT}' "
         "style='border:0;resize:vertical'></iframe>"

@@ -120,7 +120,8 @@ _DESTROY = {
     "weights_open": "weights_close",
 }
 
-# A callback must not call the C interface, but Python may collect garbage during one. Handles are then destroyed later.
+# A callback must not call the C interface, but Python's garbage collector may run during a callback. Handles that are dropped
+# in a callback are destroyed later.
 _callback = threading.local()
 _deferred: deque[tuple[Any, int]] = deque()
 

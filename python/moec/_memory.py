@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def torch_with_streams() -> Any:
-    """Returns torch if it has initialized CUDA, otherwise None. Before that, torch's current stream is the default stream."""
+    """Returns torch if it has initialized CUDA, otherwise None. Without CUDA initialization, the current stream is the default
+    stream."""
     torch = sys.modules.get("torch")
     return torch if torch is not None and hasattr(torch, "cuda") and torch.cuda.is_initialized() else None
 
@@ -91,7 +92,7 @@ def kept_memory(package: "Package", count: int, label: str) -> tuple[int, Any]:
 
 
 def bytes_of(package: "Package", array: Any, label: str) -> tuple[int, int, Any]:
-    """Returns address, size and owner of a caller's memory. Raises InvalidArgument if it is read-only or not contiguous."""
+    """Returns the address, size and owner of a caller's memory. Raises InvalidArgument if it is read-only or not contiguous."""
     found = arrays.view(array, label)
     check_place(package, found, label)
     if not found.writable or found.strides is not None:

@@ -26,7 +26,7 @@ def folders_of_packages() -> list[pathlib.Path]:
 def find_nvrtc() -> pathlib.Path | None:
     """Returns the newest libnvrtc.so.N of an installed package that the driver supports.
 
-    Returns None if there is none, or if MOEC_NVRTC_PATH names a library.
+    Returns None if no such library is installed, or if MOEC_NVRTC_PATH names a library.
     """
     if os.environ.get("MOEC_NVRTC_PATH"):
         return None

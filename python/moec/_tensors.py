@@ -12,7 +12,7 @@ from moec import _abi
 
 
 class Row(NamedTuple):
-    """A tensor as the library accepts it, by name."""
+    """A named tensor with the fields of moec_tensor."""
 
     name: str
     element_type: str
@@ -23,7 +23,8 @@ class Row(NamedTuple):
 
 @functools.cache
 def _text(text: str) -> tuple[int, Any]:
-    """Returns the address of a C string that is kept for the lifetime of the process. There are only as many as value names."""
+    """Returns the address of a C string that is kept for the lifetime of the process. Callers pass only names of values and
+    types."""
     kept = ctypes.create_string_buffer(text.encode())
     return ctypes.addressof(kept), kept
 

@@ -94,9 +94,9 @@ def tune(
     exhaustive: measures all candidates of all tile sizes.
     random: number of additional random legal schedules for each matmul.
     seed: seed of random schedules and of inputs.
-    device: "cuda", or "host", whose times are not those of a GPU.
+    device: "cuda", or "host", whose times do not predict the times of a GPU.
     deadline: seconds after which a measurement counts as hung.
-    min_gain: a schedule is stored only if it is faster than the default by at least this many percent.
+    min_gain: a schedule is stored only if it is faster than the default schedule by at least this many percent.
     sample: number of tokens that are compared with the reference.
     out: the file of stored schedules. None: the user's store.
     log: the file of all measurements. A second call with the same file resumes where the first one ended or was interrupted.

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Views of arrays of numpy, torch and any library with DLPack as addresses, shapes and strides.
 
-numpy has no bf16: numpy.uint16 holds the bits of bf16 values, numpy.uint8 those of 8-bit floats and of packed codes (quantized
-values). The types of ml_dtypes are also accepted.
+numpy has no bf16: numpy.uint16 holds the bits of bf16 values, and numpy.uint8 holds the bits of 8-bit floats and of packed codes
+(quantized values). The types of ml_dtypes are also accepted.
 """
 
 import ctypes

@@ -26,7 +26,7 @@ ID_BYTES = 128
 
 
 def _find_nccl() -> str | None:
-    """Returns the library of an installed nvidia-nccl package, or None if there is none or NCCL is already loaded."""
+    """Returns the library of an installed nvidia-nccl package, or None if it is not installed or NCCL is already loaded."""
     try:
         ctypes.CDLL("libnccl.so.2", mode=os.RTLD_NOLOAD)
         return None
@@ -138,8 +138,8 @@ class Communicator:
     ) -> "Communicator":
         """Connects the ranks of a torch.distributed process group, in the order of the group.
 
-        If the group has an NCCL communicator on each rank, moec splits it. Otherwise rank 0 creates an id, which the group
-        distributes.
+        If the group has an NCCL communicator on each rank, moec splits that communicator. Otherwise rank 0 creates an id, and the
+        group's all_gather_object() distributes it.
 
         group: the process group. None: all ranks.
         device, timeout_ms, nccl_path, nccl_windows: as Communicator() accepts them.
@@ -194,7 +194,7 @@ class Communicator:
     ) -> "Communicator":
         """Connects GPUs without NCCL, for packages compiled with all_to_all="one_sided". Returns when all ranks have called it.
 
-        all_gather: receives the bytes of this rank and returns those of all ranks, in rank order. It is called here and when
+        all_gather: receives the bytes of this rank and returns the bytes of all ranks, in rank order. It is called here and when
             contexts are created.
         rank, size, device: as Communicator() accepts them.
         window: receives a size in bytes and returns, for each rank, the address at which this rank's GPU reaches memory of that
@@ -297,7 +297,7 @@ class Communicator:
         library().check(library().comm_status(self.handle))
 
     def abort(self) -> None:
-        """Ends all waits for other ranks, including those of kernels. They and all later calls fail with PeerLost.
+        """Ends all waits for other ranks, including waits in kernels. The waiting calls and all later calls fail with PeerLost.
 
         Thread-safe, also while a run waits. The other ranks must call abort() too.
         """
@@ -314,8 +314,8 @@ class Communicator:
 
 
 class _Calls(contextlib.AbstractContextManager[None]):
-    """Adapts the functions of a caller to the C interface. If one raises, the exception becomes the cause of the error of the
-    library call."""
+    """Adapts the functions of a caller to the C interface. If such a function raises, its exception becomes the cause of the
+    library call's error."""
 
     def __init__(
         self, all_gather: Callable[[bytes], Sequence[bytes]], window: Callable[[int], Sequence[int]] | None, size: int

@@ -92,7 +92,7 @@ def _archs(arch: str | list[str] | tuple[str, ...] | None) -> str | list[str]:
     raise TypeError(f"arch: expected a name such as 'sm_90a', or a list; got {type(arch).__name__}")
 
 
-# The limit on tokens if the caller passes none and the source is not a program with its own limit.
+# The limit on tokens if the caller passes no limit and the source is not a program with its own limit.
 DEFAULT_MAX_TOKENS = 8192
 
 

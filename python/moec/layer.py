@@ -23,7 +23,7 @@ ALIASES = {"topk_ids": "given_ids", "topk_weights": "given_weights"}
 
 
 class Context:
-    """The workspace and state of one CUDA stream. It serves every layer of its package, one run at a time."""
+    """The workspace and state of one CUDA stream. Every layer of its package can use it, one run at a time."""
 
     def __init__(
         self, package: Package, max_tokens: int, *, workspace: Any = None, state: Any = None, comm: Communicator | None = None
@@ -57,7 +57,7 @@ class Context:
         return self._handle
 
     def close(self) -> None:
-        """Releases the memory. If another thread is enqueueing a run, the memory is released after that."""
+        """Releases the memory. If another thread is enqueueing a run, the memory is released after that run is enqueued."""
         self._handle = None
 
     def __repr__(self) -> str:
@@ -111,7 +111,7 @@ class Layer:
         self._stored = {name for name in weights if package.values[name].role == "stored_weight"}
         self._incomplete = ""
         read = self._read_by_runs(arrays_of)
-        # The handle owns them, because a run of another thread holds the handle while this layer is closed.
+        # The handle owns the arrays, because another thread's run may still hold the handle when this layer is closed.
         self._handle.memory = [found.owner for name, found in views.items() if name in read]
         self.weights: dict[str, Any] = {name: array for name, array in arrays_of.items() if name in read}
         """The arrays that runs read, by name. The layer keeps them alive."""
@@ -150,7 +150,7 @@ class Layer:
 
     def _read_by_runs(self, given: Mapping[str, Any]) -> set[str]:
         """Returns the weights that a run may read. The host device may read all of them. On a GPU, stored torch tensors that were
-        packed into other memory may be freed, because torch orders their reuse by streams."""
+        packed into other memory may be freed, because torch's allocator orders the reuse of memory by stream."""
         if self.package.gpu is None:
             return set(given)
         target = _target_of(self.package)
@@ -174,18 +174,18 @@ class Layer:
         return self.package.device
 
     def close(self) -> None:
-        """Releases the weights. If another thread is enqueueing a run, they are released after that."""
+        """Releases the weights. If another thread is enqueueing a run, they are released after that run is enqueued."""
         self._handle = None
         self.weights = {}
 
     def repack(self, weights: Mapping[str, Any], first_expert: int, num_experts: int, *, stream: Any = None) -> None:
         """Packs the experts [first_expert, first_expert + num_experts) again, into the layer's own memory.
 
-        weights: the complete stored weights of all packed weights, by name. The MLP of shared experts is packed only if all
-            experts are.
+        weights: for every packed weight, the complete stored weights that it is packed from, by name. The MLP of shared
+            experts is packed only if all experts are.
         stream: as Package.layer() accepts it.
 
-        The caller must order the call against runs.
+        The caller must order the call against runs of the layer.
         """
         handle = self.handle
         queue = _memory.stream_handle(stream, self.package.gpu)
@@ -212,12 +212,12 @@ class Layer:
     def reload(self, weights: Mapping[str, Any], *, stream: Any = None) -> None:
         """Replaces all weights in the layer's own memory. Addresses stay valid, also in captured graphs.
 
-        weights: every stored weight that the layer was created from. Weights that runs read as stored are copied; the others are
-            packed. The arrays may be freed after the stream has completed this work.
+        weights: every stored weight that the layer was created from. Weights that runs read without packing are copied; the
+            others are packed. The arrays may be freed after the stream has completed this work.
         stream: as Package.layer() accepts it.
 
-        The caller must order the call against runs. Raises InvalidArgument, before anything is written, if a weight is missing,
-        unknown, or has another shape or type. If the call fails later, runs fail until a reload() succeeds.
+        The caller must order the call against runs of the layer. Raises InvalidArgument, before anything is written, if a weight
+        is missing, unknown, or has another shape or type. If the call fails later, runs fail until a reload() succeeds.
         """
         handle, package = self.handle, self.package
         queue = _memory.stream_handle(stream, package.gpu)
@@ -255,7 +255,8 @@ class Layer:
         del owner, views
 
     def _kept(self, name: str, given: arrays.View) -> arrays.View:
-        """Returns the memory of a weight that runs read as stored. Raises InvalidArgument if the given array does not match."""
+        """Returns the memory of a weight that runs read without packing. Raises InvalidArgument if the given array does not
+        match."""
         to, accepted = arrays.view(self.weights[name], name), self.package.values[name].element_types
         expected, got = ((each.shape, arrays.given_type(each, accepted, name)) for each in (to, given))
         if got != expected:
@@ -450,7 +451,7 @@ class Layer:
 
     @staticmethod
     def _like(given: Any, view: arrays.View, made: Any) -> Any:
-        """Returns bf16 results as ml_dtypes.bfloat16 if the input was, otherwise unchanged."""
+        """Converts bf16 results to ml_dtypes.bfloat16 if the input had this type; returns other results unchanged."""
         if view.element_type == "bf16" and arrays.is_numpy(given) and arrays.is_numpy(made) and made.dtype == "uint16":
             return made.view(given.dtype)
         return made

@@ -189,7 +189,7 @@ class Package:
 
     @property
     def load_report(self) -> dict[str, Any]:
-        """Milliseconds of each phase of the load, the source of each kernel, and the driver's data about it."""
+        """Milliseconds of each phase of the load, and for each kernel its source and the driver's resource data."""
         made: dict[str, Any] = json.loads(self._word("package_load_report_json"))
         return made
 
@@ -217,9 +217,9 @@ class Package:
 
     @functools.cached_property
     def token_axes(self) -> dict[str, int]:
-        """The dimension that counts the tokens of a run, by input name: the first required input that has one, else all optional
-        ones."""
-        # In a package that gathers tokens, the symbol "tokens" counts those of all ranks.
+        """The dimension that counts the tokens of a run, by input name: of the first required input that has such a dimension,
+        else of all optional inputs that have one."""
+        # In a package that gathers tokens, the symbol "tokens" counts the tokens of all ranks.
         shapes = [value["shape"] for value in self.manifest["values"]]
         symbol = "own_tokens" if any("own_tokens" in shape for shape in shapes) else "tokens"
         rows = [value for value in self.manifest["values"] if symbol in value["shape"]]
@@ -251,7 +251,7 @@ class Package:
         return arrays.empty(self.shape(name, tokens), value.element_types[0], gpu=gpu, library=library, label=name)
 
     def variant_for(self, tokens: int) -> Variant:
-        """Returns the variant for `tokens` tokens. Raises TooManyTokens if there is none."""
+        """Returns the variant for `tokens` tokens. Raises TooManyTokens if no variant supports so many tokens."""
         index = ctypes.c_size_t()
         library().check(library().package_variant_for(self.handle, _c.integer(tokens, "tokens"), ctypes.byref(index)))
         return self.variants[index.value]
@@ -303,7 +303,7 @@ class Package:
     ) -> "Context":
         """Creates the workspace and state of one stream, for runs of at most max_tokens tokens.
 
-        max_tokens: None means that of the package.
+        max_tokens: the maximum number of tokens of a run. None: the package's maximum.
         workspace, state: arrays of workspace_bytes(max_tokens) and state_bytes bytes. None: allocated.
         comm: connects the ranks of a package that exchanges tokens itself. All ranks must create their contexts in the same
             order.
@@ -316,7 +316,7 @@ class Package:
         return Context(self, most, workspace=workspace, state=state, comm=comm)
 
     def reserve(self, max_tokens: int | None = None, *, comm: "Communicator | None" = None) -> "Context":
-        """Creates the context for captured runs that pass none. Must be called before the capture.
+        """Creates the context for captured runs that pass no context. Must be called before the capture.
 
         max_tokens, comm: as context() accepts them.
 

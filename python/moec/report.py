@@ -69,7 +69,7 @@ class Report:
 
     @property
     def message(self) -> str:
-        """The reason why the layer is not supported; "" if it is."""
+        """The reason why the layer is not supported; "" if the layer is supported."""
         return str(self.data.get("message", ""))
 
     @property

@@ -29,7 +29,7 @@ using namespace moec::runtime;
 // Errors
 //===----------------------------------------------------------------------===//
 
-// The status codes of moec.h are equal to those of ErrorCode.
+// The status codes of moec.h have the same values as ErrorCode.
 static_assert(MOEC_CONTEXT_IN_USE == static_cast<int>(ErrorCode::ContextInUse));
 static_assert(MOEC_STRICT_MISS == static_cast<int>(ErrorCode::StrictMiss));
 static_assert(MOEC_REFUSED == static_cast<int>(ErrorCode::Refused));
@@ -105,8 +105,8 @@ moec_status moec_set_progress(moec_progress_function function, void *user) {
     ProgressSink sink;
     if (function)
       sink = [=](std::string_view step, int64_t done, int64_t total) {
-        // The function is called only for finished parts, not at the start of a
-        // step.
+        // The caller's function is called only when items are finished, not at
+        // the start of a step.
         if (done > 0 || done == total)
           function(user, std::string(step).c_str(), done, total);
       };
@@ -356,7 +356,8 @@ moec_status moec_run(const moec_layer *layer, moec_context *context,
     given.overlapPrevious = read.overlap_previous != 0;
     if (read.variant)
       given.variant = read.variant;
-    // The storage belongs to the thread, so that later runs do not allocate it.
+    // The storage is thread-local, so that later runs of the same thread reuse
+    // it without allocating memory.
     thread_local std::vector<Tensor> storage;
     auto list = TRY(readTensors(tensors, num_tensors, "moec_run", storage));
     return context->context->run(*layer->layer, stream, list, tokens, given);

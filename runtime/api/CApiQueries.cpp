@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Queries read the manifest and the load report; none accesses a device.
+// Query functions read the manifest and the load report. They never access a
+// device.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,7 +19,7 @@
 using namespace moec;
 using namespace moec::runtime;
 
-// The roles of moec.h are equal to the first ones of ValueRole.
+// The roles of moec.h have the same values as the first roles of ValueRole.
 static_assert(MOEC_INPUT == static_cast<int>(ValueRole::Input));
 static_assert(MOEC_OPTIONAL_INPUT ==
               static_cast<int>(ValueRole::OptionalInput));
@@ -55,7 +56,8 @@ const char *moec_package_load_report_json(const moec_package *package) {
   return package ? package->reportJson.c_str() : nullptr;
 }
 
-/// Fills a struct of the caller, which may be an older, shorter version of it.
+/// Fills a struct that the caller passed, which may be an older, shorter
+/// version of the struct. Only the first `to->struct_size` bytes are written.
 template <typename Struct>
 static Result<void> writeStruct(const Struct &from, Struct *to,
                                 const char *name) {

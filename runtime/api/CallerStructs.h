@@ -21,9 +21,10 @@
 
 namespace moec::runtime {
 
-/// Returns a copy of an options struct in this library's version. Fields that
-/// an older caller does not have are zero; NULL yields all zeros. A struct of a
-/// later version with nonzero unknown fields is refused rather than ignored.
+/// Returns a copy of an options struct in this library's version. If the
+/// caller's version is older and shorter, the missing fields are zero. If it is
+/// later and longer, nonzero bytes in the additional fields are an error,
+/// because they must not be ignored. NULL yields all zeros.
 template <typename Options>
 Result<Options> readOptions(const Options *given, const char *name) {
   Options options;
@@ -34,8 +35,8 @@ Result<Options> readOptions(const Options *given, const char *name) {
   if (size < sizeof(size_t))
     return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,
                            size, name);
-  // No version has a struct that large: struct_size was not set, and the memory
-  // must not be read.
+  // No version of the struct is larger than this limit. A larger struct_size
+  // was not initialized, so the bytes must not be read.
   constexpr size_t kMostBytes = 4096;
   if (size > kMostBytes)
     return invalidArgument("{}.struct_size is {}; set it to sizeof({})", name,

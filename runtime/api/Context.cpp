@@ -68,8 +68,8 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
         static_cast<size_t>(cuda->largestBlock()) / sizeof(CUtensorMap) + 1);
   context->values.resize(valueCount(code.manifest(), code.target()));
   context->maps.resize(code.target().tensorMaps.size());
-  // Nothing may fail after the window exists, because other ranks write to it
-  // from then on.
+  // The window is created last and nothing after it may fail, because the other
+  // ranks write to it from then on.
   if (communicator && comm::ranksOf(code.target()) > 1) {
     TRY(comm::compareRanks(*communicator, code.manifest()));
     TRY(comm::prepare(*communicator, code.target()));
@@ -80,7 +80,7 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
   return context;
 }
 
-/// Checks the memory that a caller passes for `needed` bytes of state.
+/// Checks the memory for `needed` bytes of state that the caller passes.
 static Result<void> checkState(const StateMemory &given, uint64_t needed,
                                const Package &code) {
   if (!given.data && given.bytes > 0)
@@ -119,7 +119,7 @@ Result<void> Context::makeState(const StateMemory &given) {
         place.driver->memsetD8(reinterpret_cast<CUdeviceptr>(state), 0, bytes),
         "zeroing the state"));
     // cuMemsetD8 may return before the device has finished, and the streams of
-    // runs need not wait for the null stream.
+    // runs do not necessarily wait for the null stream.
     return place.driver->check(place.driver->ctxSynchronize(),
                                "zeroing the state");
   }
@@ -193,7 +193,8 @@ Result<void> Context::bindTensors(std::span<const Tensor> tensors,
   }
   if (manifest.oneOf.empty())
     return {};
-  // Exactly one group must be complete, and no tensor of the others be present.
+  // Exactly one group of tensors must be present completely, and no tensor of
+  // another group may be present.
   size_t complete = 0;
   bool partial = false;
   std::string_view given;
@@ -244,9 +245,9 @@ static Result<int64_t> bytesOf(const Value &value, const Symbols &symbols,
                     bound.rowStride);
 }
 
-/// Returns true if `out` may be the same tensor as this input. The thread that
-/// writes an element of `out` has already read that element of the input, and
-/// no thread reads the element of another thread afterwards.
+/// Returns true if `out` may be the same tensor as the input `value`. This is
+/// safe for an input of which each element is read only by the thread that
+/// later writes the same element of `out`.
 static bool mayBeOut(const Value &value) {
   return value.name == "x" || value.name == "residual";
 }
@@ -288,9 +289,9 @@ Result<void> Context::checkOverlaps(const Symbols &symbols) const {
   return {};
 }
 
-/// Checks that no tensor of the run overlaps the workspace, state or window
-/// that the run writes, and that no output overlaps a weight that the run
-/// reads.
+/// Checks that no tensor of the run overlaps the workspace, state or window,
+/// all of which the run writes, and that no output overlaps a weight that the
+/// run reads.
 Result<void> Context::checkMemory(const Layer &layer, const Variant &variant,
                                   const Symbols &symbols) const {
   struct Memory {
@@ -452,8 +453,8 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
   const CudaCode &cuda = *code->cuda();
   ContextScope scope(*cuda.place().driver, cuda.place().context);
   TRY(scope.status());
-  // A failed exchange is permanent: no rank can determine how far the other
-  // ranks had come.
+  // A failed exchange is permanent: no rank can determine which steps the other
+  // ranks had completed.
   if (window)
     if (Result<void> whole = window->check(); !whole) {
       spoilOutputs(symbols, stream);
@@ -464,7 +465,7 @@ Result<void> Context::launchAll(const Layer &layer, size_t variant,
     const Layer *layer;
     const Symbols *symbols;
   } self{this, &layer, &symbols};
-  // The lambda captures a single pointer, so std::function does not allocate.
+  // The lambda captures only one pointer, so std::function does not allocate.
   const std::function<Result<void>(size_t, std::byte *)> writeMap =
       [&self](size_t index, std::byte *to) {
         return self.context->writeTensorMap(*self.layer, index, *self.symbols,
@@ -506,7 +507,8 @@ Result<void> Context::communicate(const Collective &collective,
 }
 
 void Context::spoilOutputs(const Symbols &symbols, CUstream stream) {
-  // All bits set is a NaN in each floating-point type that an output may have.
+  // A floating-point value with all bits set is a NaN in every type that an
+  // output may have.
   constexpr int kNan = 0xFF;
   const std::vector<Value> &all = code->manifest().values;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -554,7 +556,8 @@ Result<void> Context::runHost(const Layer &layer,
       continue;
     const int64_t index =
         valueIndex(code->manifest(), code->target(), tensor.name);
-    // A "u8" tensor is executed with the default element type of its value.
+    // The host device does not accept "u8" for a value of another type, so it
+    // receives the default element type.
     const std::string_view type =
         tensor.elementType == "u8" ? "" : tensor.elementType;
     all[std::string(tensor.name)] = {tensor.data, std::string(type),

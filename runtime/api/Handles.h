@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The opaque handles of moec/moec.h and the error of a thread, for the
-// implementation of that header (CApi*.cpp) and of moec/compiler.h
-// (libmoec.so).
+// The opaque handles of moec/moec.h and the error message of each thread. The
+// implementations of moec/moec.h (CApi*.cpp) and of moec/compiler.h
+// (libmoec.so) include this header.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,8 +73,9 @@ namespace moec::runtime {
 moec_status fail(const Error &error);
 moec_status fail(ErrorCode code, std::string message);
 
-/// Runs the body of a C function. The error of a Result becomes a status, and
-/// no exception (for example out of memory) leaves the library.
+/// Runs the body of a C function. Converts an error of the Result to a status.
+/// Exceptions, for example for out of memory, are converted, too, so that none
+/// leaves the library.
 template <typename Body> moec_status guarded(Body body) {
   try {
     Result<void> result = body();

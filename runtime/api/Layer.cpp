@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Binds and packs weights and encodes their tensor maps. Names are looked up
-// here, once; a run uses indices.
+// Binds and packs weights and encodes their tensor maps. Weight names are
+// looked up here once, so that a run uses only indices.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +27,8 @@ using namespace moec;
 using namespace moec::runtime;
 using namespace moec::runtime::cuda;
 
-/// A count that exceeds the number of experts of any layer. Each pack limits it
-/// to its own number of experts.
+/// An expert count larger than that of any layer, which selects all experts.
+/// Each pack step limits it to its own expert count.
 static constexpr int64_t kAllExperts = int64_t(1) << 32;
 
 /// Returns the names of the package's weights as "w13, w2, ...".
@@ -57,7 +57,8 @@ bool runtime::readByVariants(const Target &target, const std::string &name) {
   return false;
 }
 
-/// Binds the named weights of the caller and stores them in `values`.
+/// Binds the weights that the caller passes by name and stores them in
+/// `values`.
 static Result<void> bindNamed(const Package &package,
                               std::span<const Tensor> weights,
                               std::vector<BoundValue> &values,
@@ -88,9 +89,9 @@ static Result<void> bindNamed(const Package &package,
   return {};
 }
 
-/// Checks the values of the given stored weights. Block, group and row scales
-/// and floating-point weights in GPU memory are not read, because copying them
-/// takes too long.
+/// Checks the elements of the given stored weights. In GPU memory, block, group
+/// and row scales and floating-point weights are skipped, because copying them
+/// to the host takes too long.
 static Result<void> checkStoredNumbers(const Package &package,
                                        std::span<const Tensor> weights,
                                        const weights::ExpertRange &range,
@@ -359,8 +360,8 @@ Result<void> Layer::packExperts(const std::vector<BoundValue> &values,
     experts = std::max(experts, pack.totalExperts);
   for (size_t i = 0; i < target.pack.size(); ++i) {
     int64_t last = std::min(first + count, target.pack[i].totalExperts);
-    // Weights of other experts (shared ones) are packed only together with all
-    // experts.
+    // Weights that do not belong to the layer's experts (the MLP of shared
+    // experts) are packed only together with all experts.
     const bool isOfOthers = target.pack[i].totalExperts < experts;
     if (isOfOthers && (first > 0 || count < experts))
       continue;
@@ -392,8 +393,8 @@ Result<void> Layer::packOnCuda(const std::vector<BoundValue> &values,
   std::vector<CUtensorMap> block(
       static_cast<size_t>(cuda.largestBlock()) / sizeof(CUtensorMap) + 1);
   ArgumentSources sources;
-  // Tensor maps of pack steps are encoded at each launch, because packing is
-  // rare.
+  // The tensor maps of pack steps are encoded at each launch, because packing
+  // is rare.
   const std::function<Result<void>(size_t, std::byte *)> writeMap =
       [&](size_t index, std::byte *to) -> Result<void> {
     const TensorMap &map = target.tensorMaps[index];
@@ -443,9 +444,10 @@ Result<void> Layer::packOnHost(const std::vector<BoundValue> &values,
   return hostDevice->pack(pack, tensors, scratch, first, last);
 }
 
-/// Refuses to pack only some experts again in place if their stored and packed
-/// sizes differ. Stored experts then have other offsets than packed ones, so
-/// writing some of them in place would overwrite packed experts.
+/// Returns an error if only some experts are packed again in place although
+/// their stored and packed sizes differ. Expert e's stored weights are then at
+/// another offset than its packed weights, so writing stored weights in place
+/// would overwrite other packed experts.
 Result<void> Layer::checkPartInPlace(const std::vector<BoundValue> &sources,
                                      bool isWhole) const {
   const Manifest &manifest = code->manifest();
@@ -473,8 +475,9 @@ Result<void> Layer::checkPartInPlace(const std::vector<BoundValue> &sources,
   return {};
 }
 
-/// Refuses weights that do not belong to the layer's experts, such as those of
-/// the shared experts' MLP, when only some experts are repacked.
+/// Returns an error if only some experts are repacked, but `weights` contains a
+/// weight that does not belong to the layer's experts, such as a weight of the
+/// shared experts' MLP.
 Result<void> Layer::checkPartIsOfExperts(std::span<const Tensor> weights,
                                          int64_t experts) const {
   for (const Pack &pack : code->target().pack)
@@ -503,8 +506,8 @@ Result<void> Layer::repack(std::span<const Tensor> weights, int64_t first,
                            "expected all {} experts to be packed again, got "
                            "[{}, {})",
                            experts, first, first + count);
-  // The layer keeps its packed memory; the given stored weights are only
-  // sources.
+  // The layer keeps its packed memory. The given stored weights are only
+  // sources to pack from.
   std::vector<BoundValue> sources = bound;
   AdmittedMemory reachedSources;
   TRY(bindNamed(*code, weights, sources, reachedSources));

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A Layer binds and packs weights and encodes their tensor maps. It is cheap:
-// the caller owns the memory of the weights and the Package owns the code. Runs
-// do not change it. Only repack() and unpack() do, and the caller orders them
-// against runs.
+// A Layer binds and packs weights and encodes their tensor maps. It owns little
+// memory: the caller owns the memory of the weights, and the Package owns the
+// code. Runs do not change a Layer. Only repack() and unpack() change it, and
+// the caller must order these calls against runs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,8 @@ inline bool isWeight(const Value &value) {
          value.role == ValueRole::PackedWeight;
 }
 
-/// Returns true if a kernel of a variant reads this value. Packing does not
-/// count.
+/// Returns true if a kernel of a variant reads the value called `name`. Kernels
+/// that only pack weights are not considered.
 bool readByVariants(const Target &target, const std::string &name);
 
 struct LayerOptions {
@@ -44,7 +44,8 @@ struct UnpackOptions {
   bool toHost = false; ///< destinations are host memory
 };
 
-/// Name of the weight that the router adds to its scores.
+/// Name of the weight that the router adds to its scores before it selects the
+/// top-k experts.
 inline constexpr std::string_view kRoutingBias = "routing_bias";
 
 class Layer {
@@ -69,24 +70,26 @@ public:
   /// packed all experts.
   Result<void> unpack(std::span<const Tensor> weights,
                       const UnpackOptions &options, void *stream);
-  /// Returns true if weights were unpacked in place and not packed again.
+  /// Returns true if weights were unpacked in place and have not been packed
+  /// again.
   bool isUnpacked() const { return unpacked; }
 
-  /// Returns true if the layer was created without the bias that its router
-  /// adds. Each run must then provide ids and weights.
+  /// Returns true if the layer was created without the routing bias. Each run
+  /// must then provide ids and weights.
   bool lacksRoutingBias() const { return lacksBias; }
 
   const Package &package() const { return *code; }
-  /// Returns the bound values by valueIndex. Only weights have addresses.
+  /// Returns the bound values, indexed by valueIndex. Only weights have
+  /// addresses.
   const std::vector<BoundValue> &values() const { return bound; }
-  /// The memory of a weight that runs read.
+  /// The memory range of a weight that runs read.
   struct Span {
     size_t value; ///< valueIndex of the weight
     uint64_t begin, end;
   };
   const std::vector<Span> &readWeights() const { return spans; }
-  /// A tensor map, by index into Target::tensorMaps. Only those of weights are
-  /// encoded.
+  /// A tensor map, indexed like Target::tensorMaps. Only the tensor maps of
+  /// weights are encoded here.
   struct EncodedMap {
     bool encoded = false;
     cuda::CUtensorMap map = {};
@@ -99,12 +102,12 @@ public:
                          std::span<std::byte> state, const Variant &variant,
                          comm::Communicator *communicator,
                          const comm::Window *window) const;
-  /// Returns the weights in the form that the host device uses.
+  /// Returns the bound weights by name, as the host device needs them.
   const host::Tensors &hostWeights() const { return hostTensors; }
 
 private:
-  /// Checks that packing only some experts again does not read stored weights
-  /// from memory that holds packed experts of another size.
+  /// Checks that packing some experts again in place does not read stored
+  /// weights from memory that holds packed experts of another size.
   Result<void> checkPartInPlace(const std::vector<BoundValue> &sources,
                                 bool isWhole) const;
   Result<void> checkPartIsOfExperts(std::span<const Tensor> weights,
@@ -125,7 +128,7 @@ private:
                           int64_t first, int64_t last,
                           std::span<std::byte> scratch);
 
-  struct Unpacking; ///< plan for one weight, defined in Unpack.cpp
+  struct Unpacking; ///< unpacking plan for one weight, defined in Unpack.cpp
   Result<std::vector<Unpacking>> planUnpacking(std::span<const Tensor> weights,
                                                bool toHost) const;
   Result<Unpacking> planOne(const Tensor &weight, size_t value,
@@ -143,10 +146,10 @@ private:
     std::byte bytes[256] = {};
   };
   DeviceMemory zeros; ///< memory of a missing weight that no run reads
-  std::vector<ZeroBlock> hostZeros; ///< the same for the host device
+  std::vector<ZeroBlock> hostZeros; ///< like `zeros`, for the host device
   std::vector<Span> spans;
   std::vector<EncodedMap> maps;
-  /// Its run() is not const, so hostMutex serializes runs.
+  /// HostDevice::run() is not const, so hostMutex serializes runs.
   std::unique_ptr<host::HostDevice> hostDevice;
   host::Tensors hostTensors;
   mutable std::mutex hostMutex;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Chooses the target, compiles or finds its cubins and loads them. Answers
-// queries of a manifest at a token count.
+// Chooses the target, finds or compiles its cubins and loads them. Answers
+// queries of the manifest for a token count.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +69,7 @@ Package::loadTimed(const PackageFiles &files, const LoadOptions &options,
   std::shared_ptr<Package> package(new Package);
   package->kind = options.device;
   package->loadReport = std::move(report);
-  // Sources and cubins are needed only during loading; the manifest is kept.
+  // Only the manifest is kept. Sources and cubins are not needed after loading.
   package->contents = TRY(ofRank(files.manifest, options.rank));
   const Manifest &manifest = package->contents;
 
@@ -155,8 +155,8 @@ Result<void> Package::loadCuda(const PackageFiles &files,
   TRY(scope.status());
   CudaPlace owned = *place;
   place.reset(); // CudaCode releases the context from here on
-  // Kernels with spin deadlines store their failure message in local memory, so
-  // a strict load does not refuse local memory then.
+  // Kernels with spin deadlines keep their failure message in local memory. A
+  // strict load therefore accepts local memory if spin deadlines are set.
   code =
       TRY(CudaCode::load(contents, *chosen, compiled.kernels, std::move(owned),
                          strict && settings.spinDeadline == 0));
@@ -216,8 +216,9 @@ Result<int64_t> Package::workspaceBytes(int64_t tokens) const {
   if (tokens > 0)
     TRY(variantFor(tokens));
   tokens = TRY(tokensOfRanks(contents, tokens));
-  // The workspace size grows with the tokens within a variant, but not
-  // necessarily from variant to variant.
+  // Within a variant, the workspace size grows with the token count. A variant
+  // for fewer tokens may need more workspace than a variant for more tokens, so
+  // the maximum over all variants is computed.
   int64_t most = 0;
   for (const Variant &variant : chosen->variants) {
     if (variant.minTokens > tokens || variant.minSms > smCount())

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A Package is code for one device: every kernel of every variant is compiled
-// and loaded, and nothing is compiled afterwards. It is immutable, thread-safe
-// and shared by all layers of equal config. The C ABI (moec/moec.h) wraps it.
-// The host device has the same interface.
+// A Package is the code of one layer config for one device. Loading compiles
+// and loads every kernel of every variant, and nothing is compiled afterwards.
+// A Package is immutable, thread-safe and shared by all layers of equal config.
+// The C interface (moec/moec.h) wraps it. The host device has the same
+// interface.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,14 +26,15 @@
 
 namespace moec::runtime {
 
-/// Devices that execute a package. Emulated: kernels run on an emulated GPU;
-/// like on the host device, memory is host memory, there are no streams, and a
-/// call returns when its work has ended.
+/// Devices that execute a package. Emulated: kernels run on an emulated GPU. As
+/// on the host device, memory is host memory, streams are not used, and a call
+/// returns when its work has ended.
 enum class DeviceKind { Cuda, Host, Emulated };
 
 struct LoadOptions {
   DeviceKind device = DeviceKind::Cuda;
-  /// -1: current CUDA context, else device 0's primary context.
+  /// -1: the current CUDA context, or the primary context of device 0 if there
+  /// is no current context.
   int ordinal = -1;
   bool strict = false;
   int jobs = 0;
@@ -43,8 +45,8 @@ struct LoadOptions {
   std::string nvrtcPath; ///< "": findNvrtc() searches for it
 };
 
-/// The duration of each step of a load in milliseconds. moec-run and serving
-/// engines read the JSON.
+/// The duration of each step of a load in milliseconds. moec-run and inference
+/// engines read this report as JSON.
 struct LoadReport {
   double read = 0;       ///< reading and verifying the package folder
   double driverOpen = 0; ///< dlopen of libcuda, once per process
@@ -84,8 +86,9 @@ public:
   const LoadReport &report() const { return loadReport; }
   const std::string &deviceName() const { return device; }
   int64_t smCount() const;
-  /// Returns for each index into target().variants why the variant cannot run
-  /// on this device, or "". The span is empty if all variants can.
+  /// Returns for each index into target().variants the reason why this device
+  /// cannot run the variant, or "". The span is empty if the device can run all
+  /// variants.
   std::span<const std::string> whyUnfit() const;
 
   /// Returns null on the host device and after prebuild.
@@ -94,8 +97,8 @@ public:
   bool isEmulated() const { return kind == DeviceKind::Emulated; }
 
   /// Returns the index into target().variants of the variant for `tokens`
-  /// tokens; TooManyTokens if they exceed max_tokens. The token range of a
-  /// forced variant must contain `tokens`.
+  /// tokens, or TooManyTokens if `tokens` exceeds max_tokens. `forced` may name
+  /// the variant to use; its token range must contain `tokens`.
   Result<size_t> variantFor(int64_t tokens, std::string_view forced = "") const;
   /// Returns a workspace size that suffices for every run of at most `tokens`
   /// tokens.

@@ -23,7 +23,7 @@ std::string textOf(Numbers numbers) {
   return fmt::format("[{}]", fmt::join(numbers, ", "));
 }
 
-/// The shape and strides of a value's memory.
+/// Shape and strides of a tensor, in elements or bytes.
 struct Layout {
   size_t rank = 0;
   std::array<int64_t, kMaxRank> shape = {}, strides = {};
@@ -52,14 +52,14 @@ Result<Layout> layoutOf(const Value &value, const Symbols &symbols) {
   return made;
 }
 
-/// Returns true if a caller may pass the elements as bytes, as NumPy and
-/// PyTorch store them.
+/// Returns true if a caller may pass elements of this type as bytes. NumPy and
+/// PyTorch have no such types, so they store such elements as uint8.
 bool mayBeBytes(const ElementType &type) {
   return type.bits < 8 || type.name == "f8E8M0FNU";
 }
 
-/// Returns the unit of a shape for messages, or "" if the unit is plain
-/// elements.
+/// Returns the unit of the extents for error messages, or "" for elements of at
+/// least 8 bits.
 std::string unitOf(const ElementType &type, bool areBytes) {
   if (areBytes)
     return " bytes";
@@ -70,8 +70,9 @@ std::string unitOf(const ElementType &type, bool areBytes) {
              : "";
 }
 
-/// Converts the innermost dimension to bytes. Returns false if a row does not
-/// consist of whole bytes.
+/// Converts a shape and strides in elements of `bits` bits to bytes: the
+/// innermost extent and all outer strides. Returns false if a row is not a
+/// whole number of bytes.
 bool countBytes(Layout &layout, int64_t bits) {
   if (layout.rank == 0)
     return false;
@@ -114,7 +115,7 @@ Result<BoundValue> runtime::bindTensor(const Value &value,
     return refuse(fmt::format("expected {}{}, got {}", textOf(extents),
                               unitOf(*type, areBytes), textOf(given)));
 
-  int64_t rowStride = 0; // 0: the manifest's stride, as for bindValue()
+  int64_t rowStride = 0; // 0: the stride in the manifest, as for bindValue()
   for (size_t i = 0; tensor.hasStrides && i < layout.rank; ++i) {
     const int64_t stride = tensor.strides[i];
     if (extents[i] <= 1 || stride == layout.strides[i])

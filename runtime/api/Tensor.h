@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // A caller's description of its memory, and the check against the manifest's
-// value. Kernels read memory as the manifest describes it and cannot detect a
+// value. Kernels rely on the manifest's shapes and strides and cannot detect a
 // mistake, so every extent and stride is compared before the address is used.
 //
 //===----------------------------------------------------------------------===//

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The CPU unpacks, even for a GPU: packed experts are copied to host memory and
-// stored ones back, a few at a time. Engines unpack to save a model, not during
+// The CPU unpacks, even if the layer is on a GPU: packed experts are copied to
+// host memory and unpacked there, and the stored experts are copied back, a few
+// experts at a time. Inference engines unpack to save a model, not during
 // serving, so speed does not matter.
 //
 //===----------------------------------------------------------------------===//
@@ -34,9 +35,10 @@ struct Layer::Unpacking {
 // Planning
 //===----------------------------------------------------------------------===//
 
-/// Returns the pack whose first source is `stored`, or null if there is none.
-/// Refused if any such pack quantizes. The packs of the scales that are
-/// computed from the weight have it as their first source, too.
+/// Returns the first pack whose first source is the weight `stored`, or null if
+/// there is none. Returns Refused if any pack with this first source quantizes,
+/// because quantizing cannot be reversed. Packs that compute scales from the
+/// weight also have it as their first source.
 static Result<const Pack *> packOf(const Target &target,
                                    const std::string &stored) {
   const Pack *found = nullptr;
@@ -101,7 +103,7 @@ Result<Layer::Unpacking> Layer::planOne(const Tensor &weight, size_t value,
   return made;
 }
 
-/// Checks that the destinations do not overlap each other or memory that
+/// Checks that the destinations overlap neither each other nor memory that
 /// kernels read.
 Result<void> Layer::checkOverlaps(const std::vector<Unpacking> &list) const {
   const Manifest &manifest = code->manifest();
@@ -163,8 +165,8 @@ Layer::planUnpacking(std::span<const Tensor> weights, bool toHost) const {
   }
   if (!toHost || code->onHost())
     TRY(checkOverlaps(list));
-  // Repacking packs all weights that are in place, so all of them must be
-  // unpacked together.
+  // Repacking packs all weights that are packed in place, so all of them must
+  // be unpacked together.
   const bool any = std::ranges::any_of(
       list, [](const Unpacking &one) { return one.pack && one.inPlace; });
   for (const Pack &pack : target.pack) {
@@ -236,8 +238,8 @@ Result<void> Layer::unpackOne(const Unpacking &one, bool toHost) {
       code->cuda() ? code->cuda()->place().driver : nullptr;
   auto symbols = TRY(symbolsFor(manifest, manifest.maxTokens, code->smCount()));
   const int64_t storedEach = one.bytes / pack.totalExperts;
-  // The packed weight, and the values that packing read besides the stored
-  // weight.
+  // The sources of unpacking: the packed weight, and the values that packing
+  // read besides the stored weight.
   struct Source {
     std::string name;
     uint64_t address;
@@ -261,8 +263,9 @@ Result<void> Layer::unpackOne(const Unpacking &one, bool toHost) {
   std::vector<std::byte> stored;
   const int64_t step = std::max<int64_t>(1, pack.expertsPerStep);
   // Experts are unpacked from the last to the first. In place, stored experts
-  // may be larger than packed ones. The stored form of an expert is then
-  // written after the end of all experts that are still packed.
+  // may be larger than packed experts. Expert e's stored form then starts at or
+  // after the end of the packed experts 0 to e - 1, so no expert that is still
+  // packed is overwritten.
   for (int64_t first = (pack.totalExperts - 1) / step * step; first >= 0;
        first -= step) {
     const int64_t count = std::min(step, pack.totalExperts - first);
@@ -325,8 +328,8 @@ Result<void> Layer::unpack(std::span<const Tensor> weights,
   for (const Unpacking &one : list) {
     if (code->cuda() && !toHost)
       TRY(reachedHere.add(code->cuda()->place(), one.to, uint64_t(one.bytes)));
-    // From here on, the memory in place is neither completely packed nor
-    // completely stored.
+    // From here on, the memory of the weights that are unpacked in place is
+    // neither completely packed nor completely stored.
     if (one.pack && one.inPlace)
       unpacked = true;
     TRY(one.pack ? unpackOne(one, toHost) : copyOne(one, toHost));

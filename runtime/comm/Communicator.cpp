@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Functions that do not depend on how ranks are connected.
+// Functions that are the same for every kind of connection between ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -115,7 +115,8 @@ Result<void> comm::prepare(Communicator &communicator, const Target &target) {
   return {};
 }
 
-/// Returns (name, value) lines that must be equal on all ranks of a layer.
+/// Returns (name, value) pairs of the manifest that must be equal on all ranks
+/// of a package.
 static std::vector<std::pair<std::string, std::string>>
 listFacts(const Manifest &manifest) {
   constexpr std::array kOfRank = {"intermediate_begin",
@@ -160,8 +161,8 @@ listFacts(const Manifest &manifest) {
   return facts;
 }
 
-/// Encodes `facts` into a record whose size is the same on all ranks: a hash of
-/// all lines, followed by the lines that fit.
+/// Encodes `facts` into a record whose size is the same on all ranks: the hash
+/// of all lines, followed by as many lines as fit.
 static std::string
 encode(const std::vector<std::pair<std::string, std::string>> &facts) {
   constexpr size_t kBytes = 8192;
@@ -173,8 +174,8 @@ encode(const std::vector<std::pair<std::string, std::string>> &facts) {
   return record;
 }
 
-/// Returns line `index` of a record, such as "hidden_size 128", or "" past the
-/// last line.
+/// Returns line `index` of a record, such as "hidden_size 128", or "" if
+/// `index` is past the last line.
 static std::string lineOf(std::string_view record, size_t index) {
   constexpr size_t kHash = 64;
   std::string_view rest = record.substr(kHash);
@@ -200,8 +201,8 @@ Result<void> comm::compareRanks(Communicator &communicator,
     size_t line = 0;
     while (line < facts.size() && lineOf(its, line) == lineOf(mine, line))
       ++line;
-    // Each rank compares its record with all others, so every rank finds a
-    // difference if there is one.
+    // Each rank compares its record with the records of all other ranks, so if
+    // any two packages differ, every rank detects it.
     return Error(ErrorCode::PeerMismatch,
                  "ranks of one context have different packages: rank {} has "
                  "{}, and rank {} has {}",
@@ -211,7 +212,7 @@ Result<void> comm::compareRanks(Communicator &communicator,
   return {};
 }
 
-/// Returns the memory of value `name` and its number of elements.
+/// Returns the memory of the value `name` and the value's element count.
 static Result<std::pair<void *, int64_t>>
 findMemory(const std::string &name, const Manifest &manifest,
            const Target &target, const Symbols &symbols,
@@ -238,7 +239,8 @@ Result<void> comm::findParts(const Collective &collective,
     const auto from = TRY(findMemory(name, manifest, target, symbols, values));
     const auto to = TRY(
         findMemory(collective.results[i], manifest, target, symbols, values));
-    // The smaller of the two values is one rank's contribution or result.
+    // A single rank contributes or receives the smaller of operand and result
+    // (see Part::elements).
     parts.push_back({from.first, to.first, std::min(from.second, to.second),
                      findValue(manifest, target, name)->elementTypes.front()});
   }

@@ -5,13 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Creating a window takes two exchanges. The first exchanges each rank's
-// address and IPC handle. The second exchanges whether each rank reaches all
-// others; it also guarantees that all windows are zero.
+// All ranks exchange records twice while they create a window. First, each rank
+// sends the address and IPC handle of its memory. Second, each rank reports
+// whether it can access the memory of all other ranks. After the second
+// exchange, every rank's window has been zeroed.
 //
-// Ranks destroy their windows independently. Memory that another process still
-// maps is moved to a list of retired memory. The list is checked when a window
-// or a communicator of the same CUDA context is created or destroyed.
+// Ranks destroy their windows independently. If another process still maps the
+// memory of a window that is destroyed, the memory is moved to a list of
+// retired memory. This list is checked when a window or communicator of the
+// same CUDA context is created or destroyed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,34 +41,34 @@ using namespace moec::runtime::cuda;
 
 namespace {
 
-/// Allocations are rounded up to this page size, which is the unit that the
-/// driver shares, so that a shared page holds no other memory.
+/// Allocations are rounded up to this page size. The driver shares whole pages,
+/// so a shared page must not contain any other memory.
 constexpr int64_t kPageBytes = int64_t(2) << 20;
 
 constexpr std::string_view kStep = "create its window";
 
-/// Copies `text`, truncated to size - 1 characters, into a field of a record
-/// that ranks exchange.
+/// Copies `text` into a character field of a record that ranks exchange. The
+/// text is truncated to size - 1 characters.
 template <size_t size>
 void keep(std::array<char, size> &to, std::string_view text) {
   to = {};
   std::ranges::copy(text.substr(0, size - 1), to.begin());
 }
 
-/// The result of one rank's step, as it is exchanged.
+/// The result of one rank's step, in the form in which ranks exchange it.
 struct Outcome {
   int32_t code = 0; ///< an ErrorCode; 0: success
   std::array<char, 508> message = {};
 };
 
-/// The description of a rank's window, which it sends to the other ranks.
+/// The description of a rank's window, as the rank sends it to the other ranks.
 struct Offer {
   std::array<char, 40> host = {}; ///< the boot id of the host
   std::array<uint32_t, 4> process = {};
   int64_t pid = 0, device = 0, bytes = 0;
   uint64_t context = 0, address = 0;
   CUipcMemHandle handle = {};
-  std::array<char, 128> mark = {};     ///< the path of its MappedMark
+  std::array<char, 128> mark = {};     ///< path of the MappedMark file
   std::array<char, 128> noHandle = {}; ///< why there is no IPC handle; "":
                                        ///< there is one
   Outcome outcome;
@@ -81,7 +83,7 @@ Outcome outcomeOf(const Result<void> &result) {
   return outcome;
 }
 
-/// Gathers the records of all ranks, in rank order.
+/// Exchanges records. Returns the records of all ranks, in rank order.
 template <typename Record>
 Result<std::vector<Record>> exchangeRecords(Communicator &communicator,
                                             const Record &mine,
@@ -94,7 +96,7 @@ Result<std::vector<Record>> exchangeRecords(Communicator &communicator,
   return all;
 }
 
-/// Returns the error of `rank` if `outcome` is a failure.
+/// Returns the error that `rank` reported if `outcome` is a failure.
 Result<void> firstFailure(int64_t rank, const Outcome &outcome) {
   if (outcome.code == 0)
     return {};
@@ -102,14 +104,14 @@ Result<void> firstFailure(int64_t rank, const Outcome &outcome) {
                outcome.message.data());
 }
 
-/// Fills in the host, process and pid of this process.
+/// Fills in the fields that identify this process: host, process and pid.
 void describeSelf(Offer &offer) {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
   std::getline(file, boot);
   keep(offer.host, boot);
-  // kProcess alone does not identify the process: a forked child has the same
-  // kProcess and another pid.
+  // kProcess does not suffice to identify the process: a forked child has the
+  // same kProcess but another pid.
   static const std::array<uint32_t, 4> kProcess = [] {
     std::random_device random;
     return std::array<uint32_t, 4>{random(), random(), random(), random()};
@@ -118,8 +120,9 @@ void describeSelf(Offer &offer) {
   offer.pid = getpid();
 }
 
-/// Memory of a destroyed window, which other processes may still map. It keeps
-/// a primary context retained for as long.
+/// Memory of a destroyed window that other processes may still map. If the
+/// memory belongs to a primary context, the context is retained until the
+/// memory is freed.
 class RetiredMemory {
 public:
   RetiredMemory(const CudaPlace &place, DeviceMemory memory, MappedMark mark)
@@ -174,17 +177,19 @@ public:
   uint64_t status() const override { return blockAddress; }
   moe::ExchangeBlock &block() const override { return *hostBlock; }
 
-  /// Allocates the exchange block, and `bytes` of window memory unless 0 (the
-  /// caller then provides the memory).
+  /// Allocates the exchange block and `bytes` bytes of window memory. If
+  /// `bytes` is 0, the caller provides the window memory.
   Result<void> allocate(const WindowPlace &place, int64_t bytes);
   Result<void> zero(uint64_t address) const;
   void describe(const WindowPlace &place, Offer &offer);
-  /// Maps the memory of `rank` and appends its address to `all`.
+  /// Maps the memory of `rank` in this process and appends its address to
+  /// `all`.
   Result<void> reach(const WindowPlace &place, int64_t rank, const Offer &mine,
                      const Offer &its);
   Result<void> upload(const WindowPlace &place);
   uint64_t memory() const { return allocated.address(); }
-  /// Removes the file of the mark: each rank has by now opened it or failed.
+  /// Must be called when each rank has opened the mark file or failed. Removes
+  /// the file.
   void isReached() {
     if (mark)
       mark->removeFile();
@@ -198,10 +203,11 @@ private:
   const std::shared_ptr<LiveWindows> live;
   const int64_t number, size;
   DeviceMemory allocated, table;
-  std::optional<MappedMark> mark;  ///< of `allocated`; empty without an IPC
-                                   ///< handle
-  std::vector<CUdeviceptr> opened; ///< pointers opened by CUDA IPC
-  std::vector<MappedMark> joined;  ///< the marks of `opened`
+  /// Mark of `allocated`; empty if there is no IPC handle.
+  std::optional<MappedMark> mark;
+  /// Pointers opened by CUDA IPC, to be closed.
+  std::vector<CUdeviceptr> opened;
+  std::vector<MappedMark> joined; ///< the marks of the memory in `opened`
   moe::ExchangeBlock *hostBlock = nullptr;
   CUdeviceptr blockAddress = 0;
 };
@@ -211,7 +217,8 @@ private:
 CudaWindow::~CudaWindow() {
   live->remove(*this);
   const ContextScope scope(driver, cuda.context);
-  // A run that is still in flight may write to other ranks' windows.
+  // Waits for runs that are in flight, because they may write to other ranks'
+  // windows.
   driver.ctxSynchronize();
   for (const CUdeviceptr pointer : opened)
     driver.ipcCloseMemHandle(pointer);
@@ -261,7 +268,8 @@ void CudaWindow::describe(const WindowPlace &place, Offer &offer) {
     keep(offer.mark, mark->path());
     return {};
   };
-  // An error is not fatal: ranks of one process do not need the IPC handle.
+  // An error is not fatal here, because ranks in the same process do not need
+  // the IPC handle.
   if (const auto done = share(); !done)
     keep(offer.noHandle, done.error().message);
 }

@@ -18,7 +18,7 @@
 using namespace moec;
 using namespace moec::comm;
 
-/// In memory (tmpfs), and shared by all processes of a host or a container.
+/// A folder in memory (tmpfs) that all processes of a host or container share.
 static constexpr std::string_view kFolder = "/dev/shm";
 
 static Error cannot(std::string_view what, const std::string &path) {
@@ -54,8 +54,8 @@ MappedMark::~MappedMark() {
   if (!opened)
     return;
   if (process != ::getpid()) {
-    // The descriptor was closed at the fork, and its number may be reused for
-    // another file.
+    // The descriptor was closed in the child at the fork, and its number may
+    // since refer to another file.
     opened.release();
     return;
   }

@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // CUDA leaves the behavior undefined if a process frees memory that another
-// process maps by IPC. Therefore each process that maps a window holds a shared
-// flock on a file while it does so. The owner frees the memory when no process
-// holds a lock. The kernel releases the locks of a process that dies. A forked
-// child holds no lock, and destroying its copies of marks has no effect.
+// process maps through CUDA IPC. Therefore each process holds a shared flock on
+// a file as long as it maps a window. The owner frees the memory when no
+// process holds a lock. The kernel releases the locks of a process that dies. A
+// forked child holds no lock, and destroying its copies of MappedMark objects
+// has no effect.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +25,14 @@
 
 namespace moec::comm {
 
-/// One process's handle of the file that marks memory as mapped.
+/// One process's handle for the file that represents mapped memory.
 class MappedMark {
 public:
-  /// Creates the file, for the owner of the memory. Returns NoCommunication if
-  /// the host has no folder for it.
+  /// Creates the file. The owner of the memory calls this. Returns
+  /// NoCommunication if the host has no folder for the file.
   static Result<MappedMark> create();
-  /// Opens the file and holds its shared lock until the object is destroyed,
-  /// for a process that maps the memory.
+  /// Opens the file and holds a shared lock on it until the object is
+  /// destroyed. A process that maps the memory calls this.
   static Result<MappedMark> join(const std::string &path);
 
   MappedMark(MappedMark &&) = default;
@@ -39,11 +40,11 @@ public:
   ~MappedMark();
 
   const std::string &path() const { return file; }
-  /// Removes the file when no further process will join. Existing locks stay
-  /// valid.
+  /// Removes the file, so that no further process can join. Existing locks
+  /// remain valid.
   void removeFile();
-  /// Returns true if no joined process holds its lock. Only the owner may call
-  /// it.
+  /// Returns true if no process that joined still holds its lock. Only the
+  /// owner may call this.
   bool isAlone() const;
 
 private:

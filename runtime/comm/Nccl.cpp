@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Connecting may wait for ranks that never arrive, and NCCL has no timeout for
-// it. Therefore a separate thread connects, and the caller abandons the thread
-// when the timeout has passed.
+// it. Therefore a separate thread connects, and the caller abandons this thread
+// after the timeout.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,8 +36,8 @@ using moec::runtime::CudaPlace;
 
 namespace {
 
-/// An NCCL call on a separate thread that creates a communicator and may never
-/// return.
+/// An NCCL call that creates a communicator on a separate thread. The call may
+/// never return.
 struct Attempt {
   std::mutex mutex;
   std::condition_variable changed;
@@ -92,26 +92,28 @@ private:
   const std::chrono::milliseconds timeout;
   const bool ncclWindows;
   const std::shared_ptr<LiveWindows> live = std::make_shared<LiveWindows>();
-  /// Memory of windows that NCCL registered. It can be freed only after `all`
-  /// is destroyed, which deregisters it.
+  /// Memory of windows that NCCL registered. The memory may be freed only after
+  /// `all` is destroyed, because that deregisters the windows.
   std::vector<void *> windowMemory;
   std::unique_ptr<StreamWatch> watch; ///< watches the streams of runs
-  /// Held while NCCL is called, except by abort().
+  /// Held during every NCCL call except abort().
   std::timed_mutex inUse;
   using Clock = std::chrono::steady_clock;
-  /// Start time of the enqueue in progress; the epoch if no thread enqueues.
+  /// Start time of the current call that enqueues; the epoch if no thread
+  /// enqueues.
   std::atomic<Clock::time_point> queueing{};
-  std::mutex state; ///< guards the members that follow
+  std::mutex state; ///< protects the members that follow
   NcclComm all = nullptr;
-  Groups groups;      ///< by ranks and stride, without the group of all ranks
-  std::string why;    ///< why the communicator has failed; "": it works
-  bool ended = false; ///< NCCL's communicators were aborted
+  /// By (ranks, stride); does not contain the group of all ranks.
+  Groups groups;
+  std::string why;         ///< why the communicator has failed; "": not failed
+  bool ended = false;      ///< NCCL's communicators have been aborted
   bool leftThread = false; ///< an abandoned thread may still use the CUDA
                            ///< context
 };
 
-/// A stream that does not synchronize with other streams. Its CUDA context must
-/// be current when it is destroyed.
+/// A non-blocking stream, which does not synchronize with the null stream. Its
+/// CUDA context must be current when it is destroyed.
 struct OwnStream {
   static Result<std::unique_ptr<OwnStream>> create(const CudaPlace &place) {
     auto made = std::make_unique<OwnStream>(*place.driver);
@@ -156,8 +158,8 @@ NcclCommunicator::~NcclCommunicator() {
     place.driver->primaryCtxRelease(place.device);
 }
 
-/// Returns all communicators: the groups first, because they were split from
-/// `all`, which is last.
+/// Returns all NCCL communicators. `all` is last, because the groups were split
+/// from it.
 std::vector<NcclComm> NcclCommunicator::comms() const {
   std::vector<NcclComm> made;
   for (const auto &[key, comm] : groups)
@@ -176,7 +178,8 @@ Result<void> NcclCommunicator::isWhole() {
   return {};
 }
 
-/// Marks the communicator as failed, and keeps the reason of the first failure.
+/// Marks the communicator as failed. Only the reason of the first failure is
+/// stored.
 Error NcclCommunicator::breakOff(Error error) {
   const std::lock_guard<std::mutex> lock(state);
   if (why.empty())
@@ -184,7 +187,7 @@ Error NcclCommunicator::breakOff(Error error) {
   return error;
 }
 
-/// Aborts the communicator if enqueued work, or a call that enqueues, has
+/// Aborts the communicator if enqueued work, or a call that enqueues work, has
 /// waited longer than the timeout.
 Result<void> NcclCommunicator::isInTime() {
   const Clock::time_point since = queueing;
@@ -242,8 +245,9 @@ void NcclCommunicator::abort(std::string reason) {
     ending = comms();
   }
   live->abort();
-  // A call that does not return within this time waits for a rank, and aborting
-  // ends it. A shorter call must not lose its communicator while it uses it.
+  // Waits briefly for a call that is in progress, so that the communicator is
+  // not aborted while such a call uses it. A call that takes longer than this
+  // waits for another rank, and only an abort ends it.
   constexpr std::chrono::milliseconds kShort{200};
   const std::unique_lock<std::timed_mutex> calling(inUse, kShort);
   const ContextScope scope(*place.driver, place.context);
@@ -251,8 +255,9 @@ void NcclCommunicator::abort(std::string reason) {
     nccl.abort(comm);
 }
 
-/// Polls a nonblocking communicator, which a caller may have lent, until its
-/// operation is no longer in progress. Returns the final status.
+/// Polls a communicator until its operation is no longer in progress. The
+/// communicator may be nonblocking, because a caller may have lent it. Returns
+/// the final status.
 int NcclCommunicator::settle(NcclComm comm, int status) const {
   const auto end = std::chrono::steady_clock::now() + timeout;
   while (status == kInProgress && std::chrono::steady_clock::now() < end) {
@@ -323,8 +328,9 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
 }
 
 /// Issues the first collective of each kind, with a timeout. NCCL connects the
-/// ranks within such a first call, which therefore waits for them on the host.
-/// The gather sets up rings, and the small sum over all ranks sets up trees.
+/// ranks during the first collective of each kind, and waits for them on the
+/// host meanwhile. The all-gather sets up rings, and the small all-reduce sets
+/// up trees.
 Result<void> NcclCommunicator::firstCalls(NcclComm comm, int64_t members) {
   struct Trial {
     runtime::DeviceMemory memory;
@@ -379,7 +385,7 @@ Result<void> NcclCommunicator::prepare(int64_t ofGroup, int64_t stride) {
   return firstCalls(group, ofGroup);
 }
 
-/// Enqueues the parts of a call as one NCCL group operation.
+/// Enqueues the collective for all parts of a call as one NCCL group operation.
 Result<void> NcclCommunicator::queue(const Call &call, NcclComm comm) {
   queueing = Clock::now();
   struct Queued {
@@ -442,14 +448,13 @@ Result<void> NcclCommunicator::perform(const Call &call) {
   Result<void> done = queue(call, comm);
   if (!done)
     return breakOff(done.takeError());
-  // The caller of exchange() waits with its own timeout, so its work is not
-  // watched.
+  // exchange() waits with its own timeout, so its work is not watched.
   if (call.tokens == 0)
     return {};
   return watch->add(static_cast<runtime::cuda::CUstream>(call.stream));
 }
 
-/// Waits for `stream` until the timeout, after which NCCL is aborted.
+/// Waits until `stream` has completed its work. After the timeout, aborts NCCL.
 Result<void> NcclCommunicator::wait(runtime::cuda::CUstream stream,
                                     std::string_view step) {
   const auto end = std::chrono::steady_clock::now() + timeout;
@@ -512,8 +517,8 @@ Result<void *> NcclCommunicator::allocateWindow(int64_t bytes) {
   return memory;
 }
 
-/// Registers `memory` as a window and returns its address on each rank. The
-/// call is collective; NCCL itself has no timeout for it.
+/// Registers `memory` as an NCCL window and returns its address on each rank.
+/// All ranks must call this. NCCL itself has no timeout for it.
 Result<std::vector<uint64_t>> NcclCommunicator::registerWindow(void *memory,
                                                                int64_t bytes) {
   const std::lock_guard<std::timed_mutex> calling(inUse);
@@ -550,7 +555,8 @@ NcclCommunicator::windowByNccl(const WindowPlace &where, int64_t bytes) {
   const ContextScope scope(*place.driver, place.context);
   TRY(scope.status());
   Result<void *> memory = allocateWindow(bytes);
-  // A rank that registers while another has failed would wait forever.
+  // All ranks must agree before they register, because a rank that registers
+  // while another rank has failed would wait forever.
   TRY(agree(*this, memory ? Result<void>() : Result<void>(memory.error()),
             "create its window"));
   return takeShared(where, bytes, registerWindow(*memory, bytes));
@@ -560,7 +566,7 @@ Result<std::unique_ptr<Window>> NcclCommunicator::window(int64_t bytes) {
   const WindowPlace where = {*this, place, timeout, live};
   if (ncclWindows)
     return windowByNccl(where, bytes);
-  // All ranks return the same error here, so all of them continue.
+  // All ranks get the same error here, so all of them continue.
   Result<std::unique_ptr<Window>> shared = shareByDriver(where, bytes);
   if (shared || shared.error().code != ErrorCode::NoCommunication)
     return shared;

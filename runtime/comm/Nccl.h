@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// NCCL is loaded with dlopen, so no build depends on it. A library that the
-// process has already loaded is preferred. NCCL 2.18 suffices, except for
-// windows across hosts, which need 2.29.2. The declarations follow
-// src/nccl.h.in of NVIDIA/nccl.
+// NCCL is loaded with dlopen, so moec can be built without it. If the process
+// has already loaded an NCCL library, that library is used. NCCL 2.18 suffices,
+// except for windows across hosts, which need 2.29.2. The declarations follow
+// src/nccl.h.in in NVIDIA/nccl.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,24 +30,24 @@ using UniqueId = std::array<char, 128>;
 struct NcclOptions {
   int64_t ranks = 0, rank = 0;
   int ordinal = -1; ///< GPU ordinal, as CudaPlace::find accepts it
-  /// Limit for connecting, for a kernel that waits for a rank, and for a run
-  /// that waits for other ranks.
+  /// Maximum wait time: for connecting, for a kernel that waits for a rank, and
+  /// for a run that waits for other ranks.
   std::chrono::milliseconds timeout{60000};
-  /// Path of libnccl.so.2; empty: a library that is already loaded, else the
-  /// one that dlopen finds.
+  /// Path of libnccl.so.2. If empty, a library that is already loaded is used,
+  /// otherwise the library that dlopen finds.
   std::string path;
   std::optional<UniqueId> id;
   /// The caller's ncclComm_t, used instead of `id`. It is split at once, and
-  /// the caller keeps ownership.
+  /// remains the caller's property.
   void *borrowed = nullptr;
-  /// Creates windows by NCCL even if the driver could share the memory.
+  /// True: NCCL creates windows even if the driver could share the memory.
   bool ncclWindows = false;
 };
 
-/// Creates an id for a new communicator.
+/// Returns a unique ID for a new communicator.
 Result<UniqueId> makeUniqueId(const std::string &path);
 
-/// Connects all ranks; a collective call that returns when all ranks have
+/// Connects all ranks. All ranks must call this; it returns when all ranks have
 /// called it. Returns NoCommunication if NCCL is missing, too old, or unable to
 /// connect the ranks, and PeerLost after the timeout.
 Result<std::unique_ptr<Communicator>> connectByNccl(const NcclOptions &options);

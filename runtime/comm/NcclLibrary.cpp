@@ -24,8 +24,8 @@ Error Nccl::failed(std::string_view what, int status) const {
           fmt::format("{} failed: {}", what, describe(status))};
 }
 
-/// Calls dlopen with the additional flags `more`; on failure, sets `reason` to
-/// the text of dlerror.
+/// Calls dlopen with the additional flags `more`. On failure, sets `reason` to
+/// the text that dlerror returns.
 static void *tryOpen(const char *name, int more, std::string &reason) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL | more);
   if (!library)
@@ -41,8 +41,8 @@ Result<Nccl> comm::openNccl(const std::string &path, bool loadedAlone) {
   if (!path.empty()) {
     library = tryOpen(path.c_str(), loadedAlone ? RTLD_NOLOAD : 0, reason);
   } else {
-    // An already loaded library is preferred: two NCCL libraries in one process
-    // cannot use each other's communicators.
+    // A library that is already loaded is preferred, because two NCCL libraries
+    // in one process cannot use each other's communicators.
     library = tryOpen(kName, RTLD_NOLOAD, reason);
     if (!library && !loadedAlone)
       library = tryOpen(kName, 0, reason);

@@ -16,7 +16,7 @@
 
 namespace moec::comm {
 
-// Types as src/nccl.h.in of NVIDIA/nccl declares them.
+// Types as declared in src/nccl.h.in of NVIDIA/nccl.
 struct NcclCommTag;
 using NcclComm = NcclCommTag *;
 using NcclWindow = struct NcclWindowTag *;
@@ -25,7 +25,8 @@ struct NcclId {
   char bytes[128];
 };
 
-// Constants of nccl.h, and the NCCL versions that have the named functions.
+// Constants of nccl.h, and the first NCCL versions with the functions named in
+// the comments.
 inline constexpr int kNcclSuccess = 0;
 inline constexpr int kRemoteError = 6;
 inline constexpr int kInProgress = 7;
@@ -45,16 +46,16 @@ struct Nccl {
   const char *(*errorString)(int status) = nullptr;
   int version = 0;
 
-  /// Returns NCCL's text for `status`, followed by its value.
+  /// Returns NCCL's description of `status`, followed by the numeric value.
   std::string describe(int status) const;
   Error failed(std::string_view what, int status) const;
 };
 
-/// Opens the library at `path`. If `path` is empty, prefers the library that is
-/// already loaded, then searches the usual places. With `loadedAlone`, only a
-/// library that is already loaded is used, because an ncclComm_t is valid only
-/// in the library that created it. Returns NoCommunication if there is no
-/// library or it is too old.
+/// Opens the NCCL library at `path`. If `path` is empty, a library that is
+/// already loaded is preferred; otherwise the dynamic loader's folders are
+/// searched. If `loadedAlone` is true, only a library that is already loaded is
+/// used, because an ncclComm_t is valid only in the library that created it.
+/// Returns NoCommunication if there is no library or if it is too old.
 Result<Nccl> openNccl(const std::string &path, bool loadedAlone);
 
 } // namespace moec::comm

@@ -25,7 +25,8 @@ Error movesNothing() {
           "nccl_comm"};
 }
 
-/// Hosts whose bytes a caller's function gathers.
+/// A connection between hosts that only gathers bytes, through a function of
+/// the caller.
 class Hosts final : public Communicator {
 public:
   Hosts(int64_t number, int64_t ranks, GatherFunction gather)
@@ -62,10 +63,10 @@ private:
   const int64_t number, ranks;
   const GatherFunction gather;
   std::mutex mutex;
-  std::string why; ///< why the communicator has failed; "": it works
+  std::string why; ///< why the communicator has failed; "": not failed
 };
 
-/// The GPUs of the ranks that `hosts` connects.
+/// A connection between GPUs. `hosts` exchanges bytes between their ranks.
 class Peers final : public Communicator {
 public:
   Peers(std::unique_ptr<Communicator> hosts, CudaPlace place,
@@ -120,7 +121,8 @@ Result<std::unique_ptr<Window>> Peers::window(int64_t bytes) {
   return takeShared(all, bytes, std::move(given));
 }
 
-/// Checks that the caller's gather function returns the bytes in rank order.
+/// Checks that the caller's gather function returns the bytes of all ranks in
+/// rank order.
 static Result<void> checkOrder(Communicator &hosts) {
   const int64_t mine = hosts.rank();
   const std::vector<char> bytes = TRY(hosts.exchange(

@@ -16,8 +16,8 @@ using namespace moec::runtime::cuda;
 
 namespace {
 
-/// Allows event queries during its lifetime. Otherwise a query would invalidate
-/// a stream capture of this or another thread.
+/// Allows event queries during its lifetime. Without it, a query would
+/// invalidate a stream capture that is in progress in this or another thread.
 class RelaxedCapture {
 public:
   explicit RelaxedCapture(const CudaDriver &driver) : driver(driver) {
@@ -62,8 +62,8 @@ Result<void> StreamWatch::add(CUstream stream) {
     return {};
   const std::lock_guard<std::mutex> lock(mutex);
   forgetEnded();
-  // If the ring is full, the last event is recorded again and then marks later
-  // work.
+  // If the ring is full, the newest event is recorded again, so it marks later
+  // work than before.
   if (count < ring.size())
     ++count;
   Watched &last = at(count - 1);

@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Collectives wait in a stream for ranks that may never arrive. An event is
-// recorded after each collective of a run, and is queried whenever a caller
-// checks the progress, so no thread is needed. Work captured into a CUDA graph
-// is not watched, because a capture records no such event.
+// recorded after each collective of a run. Whenever a caller checks the
+// progress, the events are queried, so no additional thread is needed. Work
+// that is captured into a CUDA graph is not watched, because events cannot be
+// recorded for it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +25,8 @@
 
 namespace moec::comm {
 
-/// A ring of events that mark work enqueued in streams. Thread-safe.
+/// A ring of events. Each event marks work that was enqueued in a stream.
+/// Thread-safe.
 class StreamWatch {
 public:
   /// Creates the events, so that add() allocates nothing.
@@ -34,11 +36,12 @@ public:
   StreamWatch(const StreamWatch &) = delete;
   StreamWatch &operator=(const StreamWatch &) = delete;
 
-  /// Watches the work that `stream` holds at this time. The stream's context
-  /// must be current.
+  /// Watches the work that `stream` contains at the time of the call. The
+  /// stream's CUDA context must be current.
   Result<void> add(runtime::cuda::CUstream stream);
-  /// Returns how long the oldest watched work has been the oldest, as far as
-  /// earlier queries observed it; 0 if all work has completed.
+  /// Returns how long the oldest watched work has been the oldest unfinished
+  /// work, according to the queries so far. Returns 0 if all work has
+  /// completed.
   std::chrono::milliseconds waiting();
 
 private:
@@ -58,7 +61,8 @@ private:
   std::mutex mutex;
   std::array<Watched, 64> ring;
   size_t first = 0, count = 0;
-  Clock::time_point progress; ///< when a query last observed completed work
+  /// Time at which a query last observed completed work.
+  Clock::time_point progress;
 };
 
 } // namespace moec::comm

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Turns the state of a window's exchange block into errors.
+// Converts the state in a window's exchange block to errors.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,7 @@ using namespace moec::comm;
 using moe::ExchangeEnd;
 using moe::ExchangePhase;
 
-/// Returns the text of the step at which a rank waited, from its ExchangePhase.
+/// Describes the step in which a rank waited, given its ExchangePhase.
 static std::string_view stepOf(unsigned phase) {
   return static_cast<ExchangePhase>(phase) == ExchangePhase::SendBack
              ? "send its sums back"
@@ -28,7 +28,8 @@ static std::string_view stepOf(unsigned phase) {
 
 Result<void> Window::check() const {
   moe::ExchangeBlock &found = block();
-  // The device writes `code` last, so all other members are valid by then.
+  // The device writes `code` last, with release semantics. If it is not zero,
+  // all other members are valid.
   const unsigned code =
       std::atomic_ref(found.code).load(std::memory_order_acquire);
   const std::string run = fmt::format("in run {} of the context", found.epoch);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels of all ranks write a rank's window directly, without a communication
-// library. Windows have the same size on all ranks.
+// A window is memory of one rank that kernels of all ranks write directly,
+// without a communication library. Windows have the same size on all ranks.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,36 +30,36 @@ public:
 
   virtual int64_t rank() const = 0;  ///< the rank that owns this window
   virtual int64_t bytes() const = 0; ///< size of each rank's window
-  /// Returns the address of every rank's window, including this rank's, as
-  /// kernels of this rank access it.
+  /// Returns the address of every rank's window, including this rank's own.
+  /// Kernels of this rank access the windows at these addresses.
   virtual std::span<const uint64_t> addresses() const = 0;
-  /// Returns the device address of the table of `addresses()`, and that of the
-  /// exchange block.
+  /// peers() returns the device address of the table of addresses(). status()
+  /// returns the device address of the exchange block.
   virtual uint64_t peers() const = 0;
   virtual uint64_t status() const = 0;
-  /// Returns the host's view of the exchange block. Kernels may write it at any
+  /// Returns the exchange block in host memory. Kernels may write it at any
   /// time.
   virtual moe::ExchangeBlock &block() const = 0;
-  /// Delays a rank before it writes and before it waits. Only tests with
-  /// several ranks in one process override it.
+  /// Called before a rank writes and before it waits. Only tests with several
+  /// ranks in one process override it, to delay the rank.
   virtual void delay() const {}
 
   uint64_t own() const { return addresses()[static_cast<size_t>(rank())]; }
-  /// Returns PeerLost or PeerMismatch if a wait ended without the rank that it
-  /// waited for. The message names the rank and the step.
+  /// Returns PeerLost or PeerMismatch if a wait for a rank has failed. The
+  /// message contains the rank and the step.
   Result<void> check() const;
   /// Ends all current and later waits.
   void abort() const;
 };
 
-/// The windows of a communicator that are in use. Thread-safe.
+/// All windows of a communicator that currently exist. Thread-safe.
 class LiveWindows {
 public:
   void add(const Window &window);
   void remove(const Window &window);
-  /// Aborts all windows, including those that are added later.
+  /// Aborts all windows, and all windows that are added later.
   void abort();
-  /// Returns the first error of a window of `rank`.
+  /// Returns the first error of any window that belongs to `rank`.
   Result<void> check(int64_t rank);
 
 private:

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Implements contexts, modules, functions and launches.
+// Implements CUDA contexts, modules, functions and launches.
 //
 //===----------------------------------------------------------------------===//
 
@@ -101,8 +101,8 @@ DeviceLimits moec::runtime::limitsOf(const DeviceInfo &info) {
   limits.sharedBytesPerSm = info.sharedBytesPerSm;
   limits.threadsPerBlock = info.maxThreadsPerBlock;
   limits.threadsPerSm = info.maxThreadsPerSm;
-  // Every GPU with clusters supports 8 CTAs; up to 16 are not portable and are
-  // enabled by an attribute.
+  // Every GPU with clusters supports clusters of 8 CTAs. Sizes up to 16 are not
+  // portable; a function attribute enables them.
   limits.maxCluster = info.computeMajor >= 9 ? 16 : 1;
   limits.cooperative = info.cooperative;
   return limits;
@@ -141,7 +141,7 @@ DeviceMemory &DeviceMemory::operator=(DeviceMemory &&other) noexcept {
 DeviceMemory::~DeviceMemory() {
   if (!pointer)
     return;
-  // A destroyed context has already freed its memory.
+  // If the context was destroyed, its memory has already been freed.
   if (ContextScope scope(*driver, context); scope.status())
     driver->memFree(pointer);
 }
@@ -173,8 +173,9 @@ Result<void> CudaCode::loadKernel(const Kernel &kernel,
   TRY(check(driver.moduleGetFunction(&loaded.function, loaded.module,
                                      kernel.entry.c_str()),
             "cuModuleGetFunction"));
-  // With lazy loading, the code would be loaded at the first launch, perhaps
-  // inside a capture. Older drivers load it when an attribute is set.
+  // With lazy loading, the driver would load the code at the first launch,
+  // possibly during a capture. Drivers without cuFuncLoad load the code when an
+  // attribute is set.
   if (driver.funcLoad)
     TRY(check(driver.funcLoad(loaded.function), "cuFuncLoad"));
   TRY(check(driver.funcSetAttribute(loaded.function, kFuncMaxDynamicShared,
@@ -207,9 +208,9 @@ Result<void> CudaCode::loadKernel(const Kernel &kernel,
   return {};
 }
 
-/// Checks that no kernel uses local memory. No kernel is meant to, so local
-/// memory means spilled registers: this NVRTC needs more registers than the one
-/// with which the kernels were measured.
+/// Checks that no kernel uses local memory. Kernels are written not to use it,
+/// so local memory means that registers are spilled: this NVRTC allocates more
+/// registers than the NVRTC with which the kernels were measured.
 Result<void> CudaCode::checkLocalMemory(bool strict) const {
   for (size_t i = 0; i < kernels.size(); ++i) {
     const int bytes = kernels[i].resources.localBytes;
@@ -246,7 +247,7 @@ CudaCode::resolve(const std::vector<Launch> &launches) const {
           "a launch names the kernel '{}', which target {} does not have",
           launch.kernel, target.arch);
     size_t index = static_cast<size_t>(kernel - target.kernels.begin());
-    // A grid-wide barrier never ends if some CTAs are not resident.
+    // A grid-wide barrier never completes if some CTAs are not resident.
     if (kernel->cooperative && launch.grid.persistent &&
         kernels[index].resources.ctasPerSm < launch.grid.ctasPerSm)
       return beyondDevice(
@@ -265,8 +266,9 @@ CudaCode::load(const Manifest &manifest, const Target &target,
                std::span<const CompiledKernel> cubins, CudaPlace place,
                bool strict) {
   std::unique_ptr<CudaCode> code(new CudaCode(target, std::move(place)));
-  // The null stream cannot be queried while another stream captures. The driver
-  // then reports an error without invalidating the capture.
+  // The null stream is queried, because this fails while another stream is
+  // being captured. The driver reports an error in that case, but does not
+  // invalidate the capture.
   int status = kCaptureNone;
   if (auto ok = code->where.driver->check(
           code->where.driver->streamIsCapturing(legacyStream(), &status),
@@ -286,7 +288,8 @@ CudaCode::load(const Manifest &manifest, const Target &target,
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];
     auto steps = code->resolve(variant.launches);
-    // Another variant serves these tokens if this one runs only on some GPUs.
+    // If this variant has a minimum SM count, another variant supports the same
+    // tokens, so the variant is skipped.
     if (!steps && variant.minSms > 0 &&
         steps.error().code == ErrorCode::DeviceLimit) {
       code->unfit[i] = steps.error().message;
@@ -356,7 +359,7 @@ Result<void> CudaCode::launch(const LaunchStep &step,
     attribute.id = id;
     return attribute;
   };
-  // Programmatic dependent launch needs compute capability 9.0.
+  // Programmatic dependent launch requires compute capability 9.0.
   if (kernel.programmatic && overlap && where.info.computeMajor >= 9)
     add(kLaunchProgrammatic).value.number = 1;
   if (kernel.cooperative)

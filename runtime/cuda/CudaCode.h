@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The modules and functions of every kernel of one target in one CUDA context,
-// and the launch lists with resolved names. Immutable once loaded, hence shared
-// by all threads and layers. A launch allocates nothing.
+// The modules and functions of all kernels of one target in one CUDA context,
+// and the launch lists with resolved kernel names. Immutable after loading, so
+// all threads and layers share it. A launch allocates nothing.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,19 +24,19 @@
 
 namespace moec::runtime {
 
-/// The CUDA context of a package.
+/// The CUDA device and context in which a package is loaded.
 struct CudaPlace {
   const cuda::CudaDriver *driver = nullptr;
   cuda::CUcontext context = nullptr;
   cuda::CUdevice device = 0;
-  bool retained = false; ///< a primary context that must be released
+  bool retained = false; ///< true: a primary context that must be released
   DeviceInfo info;
 
-  /// Finds the context. ordinal < 0: the current context if there is one, else
-  /// the primary context of device 0. Otherwise it is the primary context of
-  /// the device `ordinal`.
+  /// Finds the CUDA context. If `ordinal` is negative, this is the current
+  /// context, or the primary context of device 0 if there is no current
+  /// context. Otherwise it is the primary context of device `ordinal`.
   static Result<CudaPlace> find(int ordinal);
-  /// Returns the primary context of an emulated GPU. `arch` is that of
+  /// Returns the primary context of an emulated GPU. `arch` is passed to
   /// CudaDriver::emulator().
   static Result<CudaPlace> emulate(const std::string &arch, int ordinal);
 
@@ -44,8 +44,8 @@ private:
   static Result<CudaPlace> open(const cuda::CudaDriver &driver, int ordinal);
 };
 
-/// Host memory that emulated GPUs may access during the lifetime of this
-/// object. It does nothing for other GPUs.
+/// Host memory that an emulated GPU may access during the lifetime of this
+/// object. For real GPUs the object does nothing.
 class AdmittedMemory {
 public:
   AdmittedMemory() = default;
@@ -62,13 +62,13 @@ private:
 
 DeviceLimits limitsOf(const DeviceInfo &info);
 
-/// A launch with its kernel resolved.
+/// A launch with the index of its kernel.
 struct LaunchStep {
   const Launch *launch = nullptr;
   size_t kernel = 0; ///< index into Target::kernels; unused for a collective
 };
 
-/// Device memory, freed with this object.
+/// Device memory that is freed with this object.
 class DeviceMemory {
 public:
   DeviceMemory() = default;
@@ -86,10 +86,10 @@ private:
 
 class CudaCode {
 public:
-  /// Loads the cubins (in the order of target.kernels) into `place`, which must
-  /// be current. If `strict` is set, a kernel that uses local memory is an
-  /// error, else a warning. Errors: DeviceLimit, DriverFailed, Capturing,
-  /// InvalidManifest.
+  /// Loads the cubins, in the order of target.kernels, into the context of
+  /// `place`, which must be current. A kernel that uses local memory is an
+  /// error if `strict` is set, otherwise a warning. Errors: DeviceLimit,
+  /// DriverFailed, Capturing, InvalidManifest.
   static Result<std::unique_ptr<CudaCode>>
   load(const Manifest &manifest, const Target &target,
        std::span<const CompiledKernel> cubins, CudaPlace place, bool strict);
@@ -97,29 +97,31 @@ public:
   CudaCode(const CudaCode &) = delete;
   CudaCode &operator=(const CudaCode &) = delete;
 
-  /// Queues one launch. `block` points to largestBlock() bytes, aligned to 64.
-  /// If `overlap` is set and the kernel is `programmatic`, it may start while
-  /// its predecessor in the stream still runs.
+  /// Queues one launch. `block` is a buffer of largestBlock() bytes, aligned to
+  /// 64 bytes. If `overlap` is set and the kernel is `programmatic`, the kernel
+  /// may start while its predecessor in the stream is still running.
   Result<void> launch(const LaunchStep &step, const ArgumentSources &sources,
                       std::byte *block, cuda::CUstream stream,
                       bool overlap) const;
 
-  /// The resource usage of a kernel that the driver reports, by index into
+  /// The resource usage of a kernel as reported by the driver. Indexed like
   /// Target::kernels.
   struct Resources {
     int registers = 0; ///< per thread
     int localBytes = 0;
-    int ctasPerSm = 0; ///< resident at a time
+    int ctasPerSm = 0; ///< maximum resident CTAs per SM
   };
   Resources resourcesOf(size_t kernel) const {
     return kernels[kernel].resources;
   }
-  /// Returns for each index into Target::variants why the variant cannot run on
-  /// this device, or "". Another variant then serves its tokens.
+  /// Returns for each index into Target::variants the reason why this device
+  /// cannot run the variant, or "". Another variant is then used for the same
+  /// token counts.
   const std::vector<std::string> &whyUnfit() const { return unfit; }
 
-  /// Returns the launches of a variant, by index into Target::variants;
-  /// packSteps() does so for Target::pack.
+  /// variantSteps() returns the launches of a variant, by index into
+  /// Target::variants. packSteps() returns the launches of a pack, by index
+  /// into Target::pack.
   std::span<const LaunchStep> variantSteps(size_t variant) const {
     return variants[variant];
   }
@@ -129,7 +131,7 @@ public:
   int64_t largestBlock() const { return blockBytes; }
   const CudaPlace &place() const { return where; }
 
-  /// Returns the error Capturing if the stream is being captured.
+  /// Returns a Capturing error if the stream is being captured.
   Result<void> refuseCapture(cuda::CUstream stream, const char *what) const;
 
 private:

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Opens libcuda, resolves the functions of CudaSymbols.def, calls cuInit, and
-// converts a status to a message.
+// Opens libcuda, resolves the functions of CudaSymbols.def and calls cuInit.
+// Converts status codes to messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,11 +26,11 @@
 using namespace moec;
 using namespace moec::runtime::cuda;
 
-/// Resolves the functions of an opened library.
+/// Resolves the functions of CudaSymbols.def in an opened library.
 static Result<void> findFunctions(CudaDriver &driver, void *library,
                                   const std::string &path) {
   const char *missing = nullptr;
-  // POSIX prescribes this cast of a function pointer from dlsym.
+  // POSIX requires that a function pointer from dlsym is cast in this way.
 #define MOEC_CUDA(member, symbol, parameters)                                  \
   driver.member =                                                              \
       reinterpret_cast<decltype(driver.member)>(dlsym(library, #symbol));      \
@@ -77,7 +77,7 @@ static Result<CudaDriver> openDriver() {
   return driver;
 }
 
-/// Returns the path of the emulator that is installed with this binary.
+/// Returns the path of the emulator library that is installed with this binary.
 static Result<std::string> findEmulator() {
   const std::string own = parentFolder(runtime::pathOfOwnBinary());
   std::vector<std::string> searched;

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // Opens libcuda.so.1 with dlopen, using moec's own declarations. The runtime
-// thus builds without a CUDA toolkit and starts without a driver. Only the
-// functions of CudaSymbols.def are used. The few structures below are the
-// driver's ABI (stable since CUDA 12.0); a build that has cuda.h can compare
-// them with test/runtime/cuda/CudaAbiTest.cpp.
+// can therefore be built without a CUDA toolkit and started without a driver.
+// Only the functions of CudaSymbols.def are used. The structures below follow
+// the driver's ABI, which has been stable since CUDA 12.0. If a build has
+// cuda.h, test/runtime/cuda/CudaAbiTest.cpp compares the structures with it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,18 +35,18 @@ using CUevent = struct EventTag *;
 using CUgraph = struct GraphTag *;
 using CUgraphExec = struct GraphExecTag *;
 
-/// A TMA descriptor. The driver requires an alignment of 64; cuda.h specifies
-/// 128.
+/// A TMA descriptor. The driver requires 64-byte alignment; cuda.h specifies
+/// 128 bytes.
 struct alignas(128) CUtensorMap {
   uint64_t opaque[16];
 };
 
-/// Handle of memory that another process opens.
+/// Handle of device memory, with which another process opens the memory.
 struct CUipcMemHandle {
   char bytes[64] = {};
 };
 
-/// One attribute of a launch; the value is a union of 64 bytes.
+/// One attribute of a launch. Its value is a union of 64 bytes.
 struct CUlaunchAttribute {
   int id = 0;
   int padding = 0;
@@ -68,15 +68,15 @@ struct CUlaunchConfig {
   unsigned numAttributes = 0;
 };
 
-/// The number of SMs that a context under MPS may use.
+/// The maximum SM count of a context under MPS.
 struct CUexecAffinityParam {
   int type = 0;
   unsigned smCount = 0;
 };
 
-/// The part of a device that a context may use. For SMs, the first field after
-/// the padding is their count. The struct has room for larger versions of later
-/// drivers.
+/// The part of a device that a context may use. If the resource is SMs, the
+/// first field after the padding is the SM count. The struct has room for the
+/// larger versions of later drivers.
 struct CUdevResource {
   int type = 0;
   unsigned char padding[92] = {};
@@ -84,7 +84,7 @@ struct CUdevResource {
   unsigned char more[156] = {};
 };
 
-// The constants of cuda.h that are used here, with their names in cuda.h.
+// The constants that moec uses, with their names in cuda.h.
 inline constexpr int kSuccess = 0;                   // CUDA_SUCCESS
 inline constexpr int kNotReady = 600;                // CUDA_ERROR_NOT_READY
 inline constexpr int kPeerAccessAlready = 704;       // ..._ALREADY_ENABLED
@@ -128,11 +128,11 @@ inline constexpr unsigned kHostAllocMapped = 2;   // ..._DEVICEMAP
 inline constexpr unsigned kIpcLazyPeerAccess = 1; // CU_IPC_MEM_*
 inline constexpr unsigned kEventNoTiming = 2;     // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kStreamNonBlocking = 1;
-/// Returns CU_STREAM_LEGACY, the null stream, which is queried to detect
-/// captures of other streams.
+/// Returns CU_STREAM_LEGACY, the null stream. Querying it detects captures of
+/// other streams.
 inline CUstream legacyStream() { return reinterpret_cast<CUstream>(1); }
 
-/// The driver's functions; immutable once opened.
+/// The driver's functions. Immutable after opening.
 struct CudaDriver {
 // The macro declares a member, so `member` must not be parenthesized.
 // NOLINTBEGIN(bugprone-macro-parentheses)
@@ -141,30 +141,30 @@ struct CudaDriver {
 #include "runtime/cuda/CudaSymbols.def"
   // NOLINTEND(bugprone-macro-parentheses)
 
-  /// Opens the driver and calls cuInit, once per process. A missing library, a
-  /// missing function or a machine without GPU is a NoDriver error with the
-  /// reason.
+  /// Opens the driver and calls cuInit, once per process. Returns a NoDriver
+  /// error with the reason if the library or a function is missing, or if the
+  /// machine has no GPU.
   static Result<const CudaDriver *> get();
-  /// Opens libmoec-emulator.so once per process, from the folder of this
+  /// Opens libmoec-emulator.so, once per process, from the folder of this
   /// binary, ../lib or ../../lib. `arch` is the arch of the emulated GPUs; if
-  /// it is not empty, it overrides MOEC_EMULATOR. A later call returns the
-  /// first driver.
+  /// it is not empty, it overrides MOEC_EMULATOR. Later calls return the same
+  /// driver, whatever `arch` is.
   static Result<const CudaDriver *> emulator(const std::string &arch);
 
-  /// Returns success, or a DriverFailed error (Capturing for the driver's
-  /// capture errors) that contains `what` and the driver's name and text of the
-  /// status.
+  /// Returns success, or a DriverFailed error (Capturing if the status is a
+  /// capture error). The error contains `what` and the driver's name and
+  /// description of the status.
   Result<void> check(CUresult status, const char *what) const;
 
-  /// Copies to the device and waits until the bytes have arrived. cuMemcpyHtoD
-  /// alone returns as soon as the driver has read pageable memory: a kernel in
-  /// a stream that does not wait for the legacy stream could still read the old
-  /// content.
+  /// Copies host memory to the device and waits until the bytes are in device
+  /// memory. cuMemcpyHtoD alone does not suffice, because it returns when the
+  /// driver has read the pageable memory. A kernel in a stream that does not
+  /// wait for the legacy stream could then still read the old content.
   Result<void> upload(CUdeviceptr to, const void *from, size_t bytes) const;
 
   /// True if the GPUs are emulated.
   bool emulated = false;
-  /// Duration of dlopen and of cuInit in milliseconds.
+  /// Duration of dlopen and of cuInit, in milliseconds.
   double openMilliseconds = 0, initMilliseconds = 0;
 };
 

@@ -5,8 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads attributes of a device from the driver, and implements the scope of a
-// context.
+// Reads a device's attributes from the driver, and implements ContextScope.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,8 +56,8 @@ Result<DeviceInfo> moec::runtime::readDeviceInfo(const CudaDriver &driver,
 int64_t moec::runtime::smsOfContext(const CudaDriver &driver, CUcontext context,
                                     int64_t smsOfDevice) {
   int64_t sms = smsOfDevice;
-  // If the driver or the device does not support an affinity, it does not limit
-  // the SMs.
+  // If the driver or the device does not support execution affinities, no
+  // affinity limits the SMs.
   CUexecAffinityParam affinity;
   if (driver.ctxGetExecAffinity &&
       driver.ctxGetExecAffinity(&affinity, kAffinitySmCount) == kSuccess &&

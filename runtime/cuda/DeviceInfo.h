@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Read once when a package is loaded: the name, compute capability, number of
-// SMs and the limits against which a manifest is checked.
+// The properties of a GPU, which are read once when a package is loaded: the
+// name, the compute capability, the SM count and the limits against which a
+// manifest is checked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,11 +24,12 @@ namespace moec::runtime {
 struct DeviceInfo {
   std::string name;
   int64_t computeMajor = 0, computeMinor = 0;
-  /// SMs of the context, which may have fewer than the device.
+  /// SM count of the context. It may be smaller than that of the device.
   int64_t smCount = 0;
   int64_t maxThreadsPerBlock = 0;
   int64_t maxThreadsPerSm = 0;
-  int64_t sharedBytesPerBlock = 0; ///< static and dynamic, with opt-in
+  /// Static plus dynamic shared memory, with opt-in.
+  int64_t sharedBytesPerBlock = 0;
   int64_t sharedBytesPerSm = 0;
   int64_t l2Bytes = 0;
   int64_t memoryBytes = 0;
@@ -37,15 +39,15 @@ struct DeviceInfo {
 Result<DeviceInfo> readDeviceInfo(const cuda::CudaDriver &driver,
                                   cuda::CUdevice device);
 
-/// Returns the number of SMs that kernels of a context may use: that of the
-/// device, or fewer in a green context or with an MPS limit. The context must
-/// be current.
+/// Returns the number of SMs that kernels of a context may use. This is the
+/// device's SM count, or a smaller count in a green context or with an MPS
+/// limit. The context must be current.
 int64_t smsOfContext(const cuda::CudaDriver &driver, cuda::CUcontext context,
                      int64_t smsOfDevice);
 
 /// Makes `context` current for the calling thread during the lifetime of this
-/// object. It pushes `context` if another one (or none) is current, and pops it
-/// at the end.
+/// object. If another context or none is current, pushes `context` and pops it
+/// in the destructor.
 class ContextScope {
 public:
   ContextScope(const cuda::CudaDriver &driver, cuda::CUcontext context);

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Converts names of the manifest to constants of cuda.h, and checks the rules
+// Converts names in the manifest to constants of cuda.h, and checks the rules
 // of the hardware.
 //
 //===----------------------------------------------------------------------===//
@@ -27,8 +27,8 @@ struct NamedNumber {
 };
 } // namespace
 
-// CU_TENSOR_MAP_DATA_TYPE_*. Types that have no constant are transferred as
-// bytes; 4-bit types as 16 elements packed into 8 bytes.
+// CU_TENSOR_MAP_DATA_TYPE_* constants. Types without a constant are transferred
+// as bytes; 4-bit types are transferred as 16 elements in 8 bytes.
 static constexpr NamedNumber kDataTypes[] = {
     {"i8", 0},  {"f8E4M3FN", 0}, {"f8E5M2", 0}, {"f8E8M0FNU", 0},
     {"i16", 1}, {"i32", 3},      {"i64", 5},    {"f16", 6},

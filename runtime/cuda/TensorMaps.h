@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Encodes a TensorMap of the manifest with an address and a token count into
-// the 128 bytes that the hardware reads, by cuTensorMapEncodeTiled. The extents
-// and strides are checked before the driver sees them, so that an error names
-// the map and the dimension.
+// Encodes a tensor map of the manifest, for an address and a token count, into
+// the 128 bytes that the hardware reads. The encoding is done by
+// cuTensorMapEncodeTiled. Extents and strides are checked before the driver is
+// called, so that an error message names the map and the dimension.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,7 @@
 
 namespace moec::runtime {
 
-/// The arguments of cuTensorMapEncodeTiled except the address.
+/// The arguments for cuTensorMapEncodeTiled, without the address.
 struct TensorMapShape {
   int dataType = 0;
   uint32_t rank = 0;
@@ -33,12 +33,12 @@ struct TensorMapShape {
   int interleave = 0, swizzle = 0, l2Promotion = 0, outOfBoundsFill = 0;
 };
 
-/// Evaluates a map's expressions. Names and values that cuTensorMapEncodeTiled
-/// would refuse are InvalidManifest errors.
+/// Evaluates a map's expressions. If cuTensorMapEncodeTiled would reject a name
+/// or value, returns an InvalidManifest error.
 Result<TensorMapShape> shapeOf(const TensorMap &map, const Symbols &symbols);
 
-/// Encodes a tensor map. `address` must be a multiple of 16 (32 with interleave
-/// 32b).
+/// Encodes a tensor map. `address` must be a multiple of 16 bytes (32 bytes
+/// with interleave 32b).
 Result<cuda::CUtensorMap> encode(const cuda::CudaDriver &driver,
                                  const TensorMap &map, uint64_t address,
                                  const Symbols &symbols);

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Uses the activations of the kernels (templates/moe/math/activation.cuh),
-// selected by the function name of the stage. Results are rounded once to the
-// result's type. The parameters of an activation may differ by expert.
+// Uses the activation functions of the kernels
+// (templates/moe/math/activation.cuh), selected by the stage's attribute
+// `function`. Results are rounded once to the result's element type. Each
+// expert may have its own activation parameters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,13 +29,14 @@ namespace {
 constexpr std::array<const char *, 4> kNumbers = {"alpha", "beta",
                                                   "linear_beta", "limit"};
 
-/// Values of the parameters that a layer does not specify; a limit of 0 means
-/// none.
+/// Default values of the parameters that a layer does not specify. A limit of 0
+/// disables the limit.
 struct Defaults {
   static constexpr float kAlpha = 1, kBeta = 0, kLinearBeta = 0, kLimit = 0;
 };
 
-/// The parameters of an activation.
+/// The parameters of one activation function: alpha, beta, linear beta and
+/// limit.
 using Numbers = activation::OfExpert<Defaults>;
 
 constexpr float Numbers::*kNumberFields[] = {
@@ -59,9 +61,9 @@ float plainWithNumbers(float value, const Numbers &numbers) {
 struct Function {
   std::string_view name;
   WordList takes; ///< the parameters of kNumbers that the function accepts
-  /// Null if the activation is never gated.
+  /// Null if the activation has no gated form.
   float (*gated)(float gate, float up, const Numbers &numbers);
-  /// Null if it is always gated.
+  /// Null if the activation has no ungated form.
   float (*plain)(float value, const Numbers &numbers);
 };
 
@@ -81,7 +83,8 @@ Result<const Function *> functionOf(KernelRun &run) {
   return run.fail("expected a function of {}, got '{}'", known, name);
 }
 
-/// The parameters of the layer, and those of experts that override them.
+/// The layer's activation parameters, and the per-expert parameters that
+/// override them.
 struct AllNumbers {
   Numbers ofLayer;
   std::array<View, 4> ofExperts;
@@ -120,8 +123,9 @@ Result<AllNumbers> numbersOf(KernelRun &run, const Function &function,
   return all;
 }
 
-/// Returns the expert of each of `count` sorted rows, derived from the experts'
-/// end offsets or from the tiles.
+/// Returns the expert of each of the first `count` sorted rows. The experts
+/// come from the end offsets of the experts if the stage has `offsets`,
+/// otherwise from the tiles.
 Result<std::vector<int64_t>> expertsOf(KernelRun &run, const View &offsets,
                                        int64_t count) {
   std::vector<int64_t> experts(count, 0);
@@ -174,7 +178,8 @@ Result<void> stages::activate(KernelRun &run) {
   }
   int64_t outColumns = gated ? columns / 2 : columns;
   View input = TRY(run.needed("input", rows, columns));
-  // The rows of the addend are indexed by pair.
+  // The addend has one row per pair. Row r of the input uses row rows[r] of the
+  // addend.
   View pairs = TRY(run.operand("rows", 1, rows));
   int64_t pairCount = 0;
   for (int64_t r = 0; pairs && r < rows; ++r)

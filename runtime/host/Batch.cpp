@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Forms tiles of rows in batched format, in which each expert has as many rows
-// as its count specifies. Also defines how the rows of any expert are cut into
-// tiles.
+// Forms tiles of rows in batched format. In this format each expert has the
+// same number of slots, and its count specifies how many of them hold rows.
+// Also defines how the rows of any expert are split into tiles.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,9 +18,9 @@
 using namespace moec;
 using namespace moec::host;
 
-/// Returns the rows of each tile, except the last, of an expert with `count`
-/// rows. The rows are distributed evenly over the fewest tiles, in multiples of
-/// `rowStep`.
+/// Returns the number of rows per tile of an expert with `count` rows. The rows
+/// are distributed evenly over the minimum number of tiles, in multiples of
+/// `rowStep`. The last tile may have fewer rows.
 static int64_t rowsOfTile(int64_t count, int64_t tileRows, int64_t rowStep) {
   int64_t tiles = std::max<int64_t>(1, (count + tileRows - 1) / tileRows);
   int64_t share = (count + tiles - 1) / tiles;
@@ -67,7 +67,8 @@ Result<std::vector<Tile>> moec::host::readTiles(KernelRun &run) {
   int64_t tileCount = count.integer(0);
   if (tileCount < 0)
     return run.fail("expected a tile count >= 0, got {}", tileCount);
-  // Each tile needs at least one CTA; tiles beyond the grid are not computed.
+  // Each CTA computes one tile, so tiles beyond the number of CTAs are not
+  // computed.
   tileCount = std::min(tileCount, run.ctas());
   View view = TRY(run.needed("tiles", tileCount, 4));
   std::vector<Tile> tiles;

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// out[token] = sum over k of weight * partials[position], accumulated in f32 in
-// the order of k. Pairs at position -1 are skipped; without pairs the sum is 0.
-// A pair of a zero expert adds its weight times the token's own row. The
-// residual, if given, is added last; it may be the memory of `out`. The sum is
-// rounded once. Without weights, each weight is 1.
+// Computes out[token] = sum over k of weight * partials[position], accumulated
+// in f32 in the order of k. Pairs with position -1 are skipped; a token without
+// pairs has sum 0. A pair of a zero expert (an expert that returns its input)
+// adds its weight times the token's row of x. The residual, if given, is added
+// last; `residual` and `out` may be the same memory. The sum is rounded once.
+// Without weights, each weight is 1.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +27,8 @@ Result<void> stages::combine(KernelRun &run) {
     return run.fail("expected pairs and hidden of at least 1, got {} and {}",
                     pairs, hidden);
   int64_t size = TRY(run.size("tokens"));
-  // Kernels that send sums to other ranks have CTAs that loop over tokens, so
-  // their grid does not limit the tokens.
+  // Kernels that send their results to other ranks loop over tokens in each
+  // CTA, so the number of CTAs does not limit the tokens.
   int64_t tokens =
       run.word("output_type").empty() ? std::min(size, run.ctas()) : size;
   View positions = TRY(run.needed("positions", tokens, pairs));
@@ -50,7 +51,8 @@ Result<void> stages::combine(KernelRun &run) {
   View partials = TRY(run.needed("partials", rows, hidden));
   View residual = TRY(run.operand("residual", tokens, hidden));
   View addend = TRY(run.operand("addend", tokens * pairs, hidden));
-  // A sum within a kernel is also rounded.
+  // If a later stage of the same kernel reads the sum, the sum is also rounded,
+  // to the type `output_type`.
   const std::string type = run.word("output_type");
   const Storage storage = type.empty() ? Storage::F32 : storageOf(type);
   if (storage == Storage::None)

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Like stage combine, in f32 in the order of k. A pair whose id follows those
-// of the experts adds a row of constants instead of a row of the partials.
+// Like stage combine, accumulated in f32 in the order of k. If a pair's id is
+// `experts` + i, row i of the constants is added instead of a row of the
+// partials.
 //
 //===----------------------------------------------------------------------===//
 

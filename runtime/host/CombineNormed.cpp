@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Like stage combine, but each row is RMS-normalized first, in f32. The gain of
-// a column is the same for all rows, so it multiplies the sum.
+// Like stage combine, but each row is first RMS-normalized in f32. The gain of
+// a column is the same for all rows, so the weighted sum is multiplied by it
+// once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +18,7 @@
 using namespace moec;
 using namespace moec::host;
 
-/// Returns the factor 1 / RMS of a row scaled by `gains`.
+/// Returns 1 / RMS of the products gains[c] * row[c].
 static float inverseRmsOf(const std::vector<float> &row,
                           const std::vector<float> &gains, float epsilon) {
   float squares = 0;

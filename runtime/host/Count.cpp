@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Counts the pairs of each block of tokens for each expert, including experts
-// of other ranks. Ids that are not those of an expert are not counted.
+// Counts the pairs per token block and expert, including the experts of other
+// ranks. Pairs whose id is not an expert's id are not counted.
 //
 //===----------------------------------------------------------------------===//
 

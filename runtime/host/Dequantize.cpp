@@ -7,8 +7,8 @@
 //
 // Converts codes (quantized values) of activations to the values that they
 // represent. The product of an 8-bit code and an 8-bit scale is exact in f32.
-// Other products are rounded to f32, and the last one is then rounded to 16
-// bits.
+// Every other product is rounded to f32. The final product is then rounded to
+// the 16-bit result type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 using namespace moec;
 using namespace moec::host;
 
-/// Number of columns that a thread of the kernel processes.
+/// Number of columns that one thread of the kernel processes.
 static constexpr int64_t kWidth = 8;
 
 Result<void> stages::dequantize(KernelRun &run) {
@@ -34,7 +34,7 @@ Result<void> stages::dequantize(KernelRun &run) {
         groupRows, groupColumns);
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
-  // Elements beyond the grid are not written.
+  // The kernel's grid limits the elements that are written.
   const int64_t covered = run.ctas() * run.kernel.threads * kWidth;
   const int64_t rows = std::min(count.rows, (covered + columns - 1) / columns);
   const int64_t group = groupColumns == -1 ? columns : groupColumns;

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Token t of rank r becomes row r * tokens + t in the windows of the ranks: ids
-// and weights on all ranks, x and its scales on the token's owners.
+// Sends the tokens of this rank to the windows of all ranks. Token t of rank r
+// becomes row r * tokens + t. Ids and weights are sent to all ranks; x and its
+// scales are sent only to the owners of the token (the ranks that have one of
+// its experts).
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,7 +18,7 @@ using namespace moec;
 using namespace moec::host;
 
 namespace {
-/// An operand whose rows are sent, and its result in each window.
+/// An operand whose rows are sent, and the window value that receives them.
 struct Moved {
   std::string operand, result;
   bool toAll = false;

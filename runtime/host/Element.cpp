@@ -107,8 +107,7 @@ float moec::host::fromCode(Storage storage, uint8_t code) {
   }
 }
 
-/// Returns the table of the values of all codes of a storage type of 8 bits or
-/// fewer.
+/// Returns the values of all codes of a storage type that has at most 8 bits.
 static const std::array<float, 256> &codeTable(Storage storage) {
   static const auto tables = [] {
     std::array<std::array<float, 256>, std::size(kStorages) + 1> values;

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Conversions of the host device between f32 and the storage types. They use
-// the conversions of the kernels (templates/moe/math), selected by the name of
-// an element type.
+// Conversions between f32 and the storage types for the host device. They use
+// the conversion functions of the kernels (templates/moe/math), selected by the
+// name of an element type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,18 +43,20 @@ enum class Storage {
 
 /// Returns the storage type of an element type name, or None.
 Storage storageOf(std::string_view elementType);
-/// Returns the bits of one element, and the bytes of `count` elements.
+/// storageBits() returns the bits of one element; storageBytes() returns the
+/// bytes of `count` elements.
 int64_t storageBits(Storage storage);
 inline int64_t storageBytes(Storage storage, int64_t count = 1) {
   return (count * storageBits(storage) + 7) / 8;
 }
 
-/// Scales in atoms of 128 rows x 4 columns. Returns the number of scales with
-/// padding, and the index of one scale.
+/// Functions for scales in blocks of 128 rows x 4 columns (the scale layout of
+/// block-scaled MMA instructions). countOfAtoms() returns the number of scales
+/// including padding. placeInAtoms() returns the index of one scale.
 int64_t countOfAtoms(int64_t rows, int64_t columns);
 int64_t placeInAtoms(int64_t row, int64_t column, int64_t columns);
 
-/// Converts f32 to the nearest bf16 or f16, ties to even, and back to f32.
+/// Convert f32 to the nearest bf16 or f16, ties to even, and back to f32.
 uint16_t toBf16(float value);
 uint16_t toF16(float value);
 float fromBf16(uint16_t bits);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Selects one of the scalings of the kernels (templates/moe/math/emulated.cuh)
-// by the attributes of a stage.
+// Selects a scaling of the kernels (templates/moe/math/emulated.cuh) according
+// to the attributes of a stage.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,8 +33,8 @@ static void emulateRow(float *values, int64_t count, int64_t group,
   }
 }
 
-/// Implements Emulation::encode(). If the codes (quantized values) cannot
-/// represent NaN, a NaN becomes the scale of its group.
+/// Implements Emulation::encode(). If the code type cannot represent NaN, a
+/// group that contains NaN gets a NaN scale.
 template <class Scaling>
 static float encodeValues(float *values, int64_t count, int64_t group,
                           float ofAll, float *scales) {
@@ -60,13 +60,13 @@ template <class Scaling> void Emulation::take() {
     encodeRow = encodeValues<Scaling>;
 }
 
-/// Selects the scaling of codes of type Element. Returns false if no scaling
-/// has the stage's scale rule.
+/// Selects the scaling for codes of type Element by the stage's attributes.
+/// Returns false if no scaling implements them.
 template <class Element> bool Emulation::choose(const KernelRun &run) {
   const std::string rule = run.word("scale_rule");
   const bool isDynamic = run.flag("dynamic");
-  // Selects a power-of-two scaling; kernels have one for groups of 128 and one
-  // for groups of 32.
+  // Selects a power-of-two scaling. The kernels implement groups of 128 and of
+  // 32 elements.
   const auto powers = [&]<class Rule>(Rule) {
     if constexpr (!moe::kSame<Element, moe::i8>) {
       if (group == 128)

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The writing rank releases a word of the window, and the waiting rank acquires
-// it. Hence the rows themselves need no synchronization.
+// The writing rank stores a word of the window with release semantics, and the
+// waiting rank loads it with acquire semantics. Hence the rows themselves need
+// no other synchronization.
 //
 //===----------------------------------------------------------------------===//
 
@@ -68,7 +69,7 @@ void host::copyRow(const View &source, int64_t from, const View &target,
 }
 
 //===----------------------------------------------------------------------===//
-// Words
+// Synchronization words
 //===----------------------------------------------------------------------===//
 
 bool host::isBroken(const View &words, int64_t ranks) {

@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Private to runtime/host: shared by the stages that exchange data between
-// ranks. The protocol is that of the kernels (templates/moe/exchange/meet.cuh).
+// ranks. The protocol is the same as in the kernels
+// (templates/moe/exchange/meet.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,34 +20,35 @@
 
 namespace moec::host {
 
-/// The owners of tokens: the ranks that have an expert of the token. Read from
-/// a stage's attributes.
+/// The rule that maps tokens to their owners. An owner of a token is a rank
+/// that has one of the token's experts. The fields are read from a stage's
+/// attributes.
 struct Owners {
   using Set = moe::RankSet<int(kMostWindowRanks)>;
   int64_t ranks = 0, experts = 0, pairs = 0;
 
   static Result<Owners> of(const KernelRun &run);
-  /// Returns the maximum number of owners of a token.
+  /// Returns the maximum number of owners that a token can have.
   int64_t most() const;
   /// Returns the owners of each token. `ids`: [tokens, pairs].
   Result<std::vector<Set>> ofTokens(const KernelRun &run, const View &ids,
                                     int64_t tokens) const;
 };
 
-/// Copies row `from` of `source` to row `to` of `target`, which has the same
-/// number of columns.
+/// Copies row `from` of `source` to row `to` of `target`. `source` and `target`
+/// have the same number of columns.
 void copyRow(const View &source, int64_t from, const View &target, int64_t to);
 
-/// The synchronization of ranks at the end of a stage.
+/// The synchronization of all ranks at the end of a stage.
 class Meeting {
 public:
   static Result<Meeting> of(KernelRun &run, moe::ExchangePhase phase,
                             int64_t ranks);
-  /// Returns true if the exchange has failed, so that ranks no longer write to
-  /// each other. Also calls the window's test delay.
+  /// Returns true if the exchange has failed. Ranks then no longer write to
+  /// each other. Also calls the window's delay hook, which tests use.
   bool isBroken() const;
-  /// Signals all ranks that their rows have arrived, then waits for the signals
-  /// of all ranks. `tokens`: tokens of each rank.
+  /// Signals to all ranks that this rank's rows have been written, then waits
+  /// for the signals of all ranks. `tokens`: number of tokens of each rank.
   void end(int64_t tokens);
 
 private:
@@ -64,7 +66,8 @@ private:
   moe::ExchangeWords layout;
 };
 
-/// Returns true if the words of the window report that the exchange has failed.
+/// Returns true if the window's synchronization words report that the exchange
+/// has failed.
 bool isBroken(const View &words, int64_t ranks);
 
 } // namespace moec::host

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Adds the partial sums of a token's owners in rank order, in f32, and rounds
-// once. The result is NaN if a rank stopped waiting for another.
+// Adds the partial results that a token's owners sent, in f32 and in rank
+// order, and rounds the sum once. The result is NaN if any rank stopped waiting
+// for another rank.
 //
 //===----------------------------------------------------------------------===//
 

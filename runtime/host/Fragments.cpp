@@ -49,9 +49,9 @@ int64_t moec::host::fragmentColumns(FragmentKind kind) {
                                               : 1;
 }
 
-/// Calls body(bit), where bit(row, column) returns the bit offset of an element
-/// within an expert's matrix. The layout is selected once per call, not once
-/// per element.
+/// Calls body(bit) and returns its result. bit(row, column) returns the bit
+/// offset of an element within an expert's matrix. This way the layout is
+/// selected once per call of withLayout(), not once per element.
 template <typename Body>
 static auto withLayout(FragmentKind kind, Storage storage, int64_t columns,
                        Body body) {

@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Addresses elements by row and column in packed weights whose layout has
-// `order = fragment` (slabs, templates/moe/math/slabs.cuh).
+// Access by row and column to the elements of packed weights in fragment order
+// (manifest: `order = fragment`). Weights in fragment order consist of slabs,
+// which are pre-shuffled into MMA fragment order
+// (templates/moe/math/slabs.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,23 +19,25 @@
 
 namespace moec::host {
 
-/// Rows of a block of fragments. The rows of a weight are a multiple of it.
+/// Number of rows in a fragment block. The row count of a weight is a multiple
+/// of it.
 inline constexpr int64_t kFragmentRows = 64;
 
-/// The kind of a matrix in fragment order. Codes: codes (quantized values) of
-/// 4, 6 or 8 bits for 16-bit operands, in blocks of 64 columns. CodesOfBytes:
-/// 4-bit codes for 8-bit operands, in blocks of 128 columns. Numbers: one scale
-/// or zero point for each row and group of columns.
+/// The content of a matrix in fragment order. Codes: codes (quantized values)
+/// of 4, 6 or 8 bits that are converted to 16-bit MMA operands, in blocks of 64
+/// columns. CodesOfBytes: 4-bit codes that are converted to 8-bit MMA operands,
+/// in blocks of 128 columns. Numbers: one scale or zero point per row and group
+/// of columns.
 enum class FragmentKind { Codes, CodesOfBytes, Numbers };
 
-/// Returns the kind of a matrix of codes that become operands of type
-/// `operand`.
+/// Returns the kind of a matrix of codes that are converted to MMA operands of
+/// type `operand`.
 FragmentKind codesFor(Storage operand);
-/// Returns the columns of a block; 1 for Numbers.
+/// Returns the number of columns in a fragment block; 1 for Numbers.
 int64_t fragmentColumns(FragmentKind kind);
 
-/// Returns the bit offset of an element within an expert's matrix of `columns`
-/// columns (groups for Numbers).
+/// Returns the bit offset of an element within an expert's matrix. `columns`:
+/// number of columns of the matrix (for Numbers: number of groups).
 int64_t fragmentBit(FragmentKind kind, Storage storage, int64_t row,
                     int64_t column, int64_t columns);
 
@@ -43,11 +47,12 @@ int64_t fragmentBit(FragmentKind kind, Storage storage, int64_t row,
 uint32_t loadBits(const std::byte *from, int64_t bit, int64_t bits);
 void storeBits(std::byte *to, int64_t bit, int64_t bits, uint32_t value);
 
-/// Returns the index of the scale or zero point of a row and a group within an
-/// expert's matrix.
+/// Returns the index of a scale or zero point within an expert's matrix, given
+/// its row and group.
 int64_t fragmentNumber(int64_t row, int64_t group, int64_t groups);
 
-/// Copies row `row` of an expert's codes to `to` in row-major order.
+/// Copies row `row` of an expert's codes to `to`, without the fragment order:
+/// the columns are contiguous.
 void loadFragmentRow(FragmentKind kind, Storage storage,
                      const std::byte *expert, int64_t row, int64_t columns,
                      std::byte *to);

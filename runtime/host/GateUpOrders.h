@@ -21,11 +21,12 @@ namespace moec {
 
 struct GateUpOrder {
   std::string_view name;
-  int64_t run; ///< rows after which gate and up rows alternate; 0: never
+  int64_t run; ///< gate and up alternate after this many rows; 0: all rows of
+               ///< one part, then all rows of the other part
   bool upFirst;
 };
 
-/// Returns the order of that name, or null.
+/// Returns the order called `name`, or null.
 const GateUpOrder *findGateUpOrder(std::string_view name);
 /// Returns the names of all orders whose `run` is at most `mostRun`, separated
 /// by commas.

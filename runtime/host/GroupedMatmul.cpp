@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each tile multiplies some rows by the weight of one expert: result[r, c] =
-// sum over i of lhs[r, i] * rhs[expert, c, i] (+ bias).
-// The work is split into tiles x blocks of columns. A dot product has 16
-// interleaved f32 accumulators, which are added in a fixed order. If both
-// operands have scales, the scales multiply the partial sums of the columns
-// that share them. If only the weight has scales, they multiply its elements.
+// For each tile, multiplies rows [begin, end) by the weight of one expert:
+// result[r, c] = sum over i of lhs[r, i] * rhs[expert, c, i] (+ bias).
+// The work is split into tiles x column blocks. Each dot product uses 16
+// interleaved f32 accumulators, which are added in a fixed order, so results
+// are deterministic. If both operands have scales, the partial sum over each
+// scale group is multiplied by the scales. If only the weight has scales, its
+// elements are dequantized first.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,30 +38,33 @@ static float dot(const float *a, const float *b, int64_t count) {
   return sums[0];
 }
 
-/// Returns the zero point of codes (quantized values) that have none stored: 8
-/// for I4, whose codes are unsigned, otherwise 0.
+/// Returns the zero point that applies if none is stored: 8 for I4, whose codes
+/// (quantized values) are unsigned, otherwise 0.
 static float middleOf(Storage storage) {
   return storage == Storage::I4 ? 8 : 0;
 }
 
 namespace {
 
-/// The scales of both operands or of the weight only, and their layout.
+/// The scales of both operands, or of only the weight, and their layout.
 struct Scales {
   View lhs, rhs, second, zeroPoint;
   /// `given`: both operands have scales. `ofWeights`: only the weight has
   /// scales.
   bool given = false, ofWeights = false;
   bool twoDimensions = false;
-  int64_t lhsRows = 0, lhsColumns = 0; ///< extents that share a scale
+  int64_t lhsRows = 0, lhsColumns = 0; ///< extent of a group of lhs
   int64_t rhsRows = 0, rhsColumns = 0;
-  int64_t parts = 1, partRows = 0; ///< gate and up separately, or all rows
-  int64_t perExpert = 0;           ///< rows of scales per expert
-  int64_t step = 0;                ///< columns over which no scale changes
+  int64_t parts = 1, partRows = 0; ///< 2 parts if gate and up have separate
+                                   ///< groups, else 1; rows of one part
+  int64_t perExpert = 0;           ///< number of scale rows per expert
+  int64_t step = 0; ///< number of consecutive columns in which no scale changes
   bool fragments = false;    ///< the weight's scales are in fragment order
-  bool secondPerRow = false; ///< each row has a second scale, else each part
-  View lhsSeconds;           ///< second scale of each row of lhs
-  float lhsSecond = 1;       ///< second scale of all of lhs, the largest one
+  bool secondPerRow = false; ///< true: each weight row has a second scale;
+                             ///< false: each part has one
+  View lhsSeconds;           ///< second scale of each lhs row
+  /// Second scale of the whole lhs: the maximum of the given values.
+  float lhsSecond = 1;
 
   float ofLhs(int64_t row, int64_t column) const {
     return lhs.number(lhsRows == 1 ? row : 0, column / lhsColumns);
@@ -68,8 +72,8 @@ struct Scales {
   float ofRhs(int64_t expert, const RowOrder::Row &row, int64_t column) const {
     return at(rhs, expert, row, column);
   }
-  /// Returns the second scale of a weight row, which multiplies its
-  /// accumulators.
+  /// Returns the second scale of a weight row. The row's accumulators are
+  /// multiplied by it.
   float secondOf(int64_t expert, const RowOrder::Row &row) const {
     if (!second)
       return lhsSecond;
@@ -77,8 +81,8 @@ struct Scales {
                                              : parts == 1 ? 0
                                                           : row.part);
   }
-  /// Dequantizes a row of the weight without its second scale, and rounds the
-  /// elements to the type that is multiplied.
+  /// Dequantizes a weight row without applying its second scale, and rounds the
+  /// elements to the type `multiplied`, in which the kernels multiply.
   void dequantize(Storage storage, Storage multiplied, int64_t expert,
                   const RowOrder::Row &row, std::vector<float> &weight) const {
     const float middle = middleOf(storage);
@@ -105,7 +109,8 @@ private:
                            : view.number(expert * perExpert + index / groups,
                                          index % groups);
     }
-    // Scales of single rows are stored in the order of the weight's rows.
+    // If each weight row has its own scales, the scales are stored in the same
+    // row order as the weight.
     int64_t index = rhsRows == 1 || parts == 1
                         ? row.stored / rhsRows
                         : row.part * (perExpert / parts) + row.index / rhsRows;
@@ -149,7 +154,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
                     "of multiples of {} rows and columns, got {} x {} and "
                     "scales of {} rows",
                     kFragmentRows, n, k, scales.rhsRows);
-  // The extent of a group is 0 if its attribute is missing.
+  // `least` is 0 if the attribute of a group extent is missing.
   const int64_t least =
       std::min({scales.rhsRows, scales.rhsColumns, scales.lhsColumns});
   if (least < 1 || scales.lhsRows > 1 || n % scales.parts ||
@@ -188,7 +193,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   return scales;
 }
 
-/// The operands of a launch, and the multiplication of its tiles.
+/// The operands of a launch. multiply() computes one tile.
 class Operands {
 public:
   std::vector<Tile> work;
@@ -196,24 +201,25 @@ public:
 
   static Result<Operands> read(KernelRun &run);
 
-  /// Stores columns [begin, end) of a tile's result.
+  /// Computes and stores columns [begin, end) of a tile's result.
   void multiply(const Tile &tile, int64_t begin, int64_t end) const;
 
 private:
   Result<void> readSource(KernelRun &run, int64_t endRow);
   Result<void> checkFragments(const KernelRun &run) const;
-  /// Loads weight row `c` of an expert. `codes`: buffer of k elements.
+  /// Loads and dequantizes weight row `c` of an expert into `weight`. `codes`:
+  /// a buffer for k codes.
   void loadWeight(int64_t expert, int64_t c, std::vector<std::byte> &codes,
                   std::vector<float> &weight) const;
-  /// Returns the product of `left`, the lhs of result row `row`, and a weight
-  /// row, without the second scale.
+  /// Returns the dot product of `left`, the lhs row of result row `row`, and a
+  /// weight row. The second scale is not applied.
   float multiplyRow(const float *left, int64_t row,
                     const std::vector<float> &weight, int64_t expert,
                     const RowOrder::Row &stored) const;
 
   int64_t k = 0, experts = 0;
   RowOrder order;
-  std::vector<int64_t> source; ///< the lhs row that each row reads
+  std::vector<int64_t> source; ///< the lhs row that each result row uses
   int64_t lhsRows = 0;
   View lhs, rhs, bias, result;
   Scales scales;
@@ -252,8 +258,9 @@ Result<Operands> Operands::read(KernelRun &run) {
   return made;
 }
 
-/// Sets the lhs row of each row: with `rows`, the token of its pair, otherwise
-/// the same row.
+/// Sets the lhs row of each result row. If the stage gathers, this is the token
+/// of the pair in `rows`; otherwise the lhs row has the same index as the
+/// result row.
 Result<void> Operands::readSource(KernelRun &run, int64_t endRow) {
   source.assign(endRow, 0);
   lhsRows = endRow;

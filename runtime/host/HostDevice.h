@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Executes the launch list of a manifest in plain C++. It runs each kernel's
-// `stages` in order, and reads their operands from the packed argument block
-// through the manifest's offsets. Every address is checked against the memory
-// that the launch may access. A wrong offset, extent or region is therefore an
-// error or a wrong result, never a crash. Results are deterministic;
-// accumulators are f32.
+// Executes the launch list of a manifest in plain C++. Runs each kernel's
+// `stages` in order, and reads their operands from the packed argument block at
+// the manifest's offsets. Every address is checked against the memory that the
+// launch may access. A wrong offset, extent or region in the manifest is
+// therefore an error or a wrong result, never a crash. Results are
+// deterministic. Accumulators are f32.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +28,7 @@
 
 namespace moec::host {
 
-/// A tensor of the caller.
+/// A tensor that the caller passes.
 struct Tensor {
   void *data = nullptr;    ///< null: absent, for optional values only
   std::string elementType; ///< empty: the value's default element type
@@ -72,24 +72,25 @@ public:
   static const Stage *withoutOpposite(const Target &target, const Pack &pack);
 
   /// Inverts pack() for `experts` experts, at most pack.expertsPerStep:
-  /// computes pack.from[0] from pack.result. `memory` holds both and the rest
-  /// of pack.from, of these experts only. For in-place packing, both are the
-  /// same memory. Returns InvalidArgument if packing cannot have produced the
-  /// packed memory.
+  /// computes pack.from[0] from pack.result. `memory` holds the memory of these
+  /// experts for pack.result and for all of pack.from. For in-place packing,
+  /// pack.result and pack.from[0] are the same memory. Returns InvalidArgument
+  /// if no stored weight packs to the given packed memory.
   Result<void> unpack(const Pack &pack,
                       const std::map<std::string, std::span<std::byte>> &memory,
                       std::span<std::byte> scratch, int64_t experts);
 
   /// Runs the layer. `tensors` holds the inputs, the outputs, and the stored
-  /// and packed weights that kernels read. `variant`, if not null, must support
-  /// the token count; otherwise the token count selects it. `workspace` and
-  /// `state` must be aligned to 256 bytes, and the caller zeroes `state` once.
-  /// tokens = 0 does nothing.
-  /// `tokens` counts the tokens of this rank. If the package gathers tokens,
+  /// and packed weights that kernels read. If `variant` is null, the token
+  /// count selects the variant; otherwise the variant's token range must
+  /// contain the token count. `workspace` and `state` must be aligned to 256
+  /// bytes, and the caller zeroes `state` once. If `tokens` is 0, nothing is
+  /// done.
+  /// `tokens` is the token count of this rank. If the package gathers tokens,
   /// all ranks must pass the same count; the input `valid_tokens` holds the
-  /// number of valid ones. A package with collectives needs `communicator`. A
-  /// package with a window also needs `window`, of the target's windowBytes,
-  /// which all runs of a rank share.
+  /// number of valid tokens. A package with collectives needs `communicator`. A
+  /// package with a window also needs `window`, of the target's windowBytes
+  /// bytes; all runs of a rank use the same window.
   Result<void> run(int64_t tokens, const Tensors &tensors,
                    std::span<std::byte> workspace, std::span<std::byte> state,
                    const Variant *variant = nullptr,

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Unpacking executes the launches of a pack, and the stages of each kernel,
-// from last to first, with the inverse of each stage.
+// Unpacking executes the launches of a pack, and the stages within each kernel,
+// from last to first. For each stage it executes the stage's inverse.
 //
 //===----------------------------------------------------------------------===//
 

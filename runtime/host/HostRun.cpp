@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The counterpart of the CUDA launcher, driven by the same manifest. It binds
-// values, places the workspace by the variant's regions, packs the argument
-// block, and executes the stages of each launch.
+// The host's counterpart of the CUDA launcher, driven by the same manifest.
+// Binds values, places workspace values by the variant's regions, packs the
+// argument block, and executes the stages of each launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -113,8 +113,9 @@ Result<void> HostDevice::Impl::bind(Binding &binding, size_t index,
   return {};
 }
 
-/// Binds the caller's tensors. A value that the caller omits has no memory; the
-/// argument packer rejects a kernel that needs it.
+/// Binds the caller's tensors. A value that the caller omits is bound to no
+/// memory. The argument packer returns an error for a kernel that needs such a
+/// value.
 Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
                                              const Tensors &tensors) const {
   Binding binding;
@@ -135,8 +136,8 @@ Result<Binding> HostDevice::Impl::bindCommon(const Symbols &symbols,
   return binding;
 }
 
-/// Binds the values of the window. Their offsets are the same in the windows of
-/// all ranks.
+/// Binds the values of the window. A value has the same offset in every rank's
+/// window.
 Result<void> HostDevice::Impl::bindWindow(Binding &binding,
                                           const Symbols &symbols,
                                           const comm::Window *window) const {
@@ -215,8 +216,8 @@ Result<void> HostDevice::Impl::launch(const Launch &launch,
   KernelRun run(manifest, target, *kernel);
   run.symbols = symbols;
   run.grid = grid;
-  // The CTAs of a persistent grid loop over the tiles, so the host uses one CTA
-  // for each tile.
+  // On a GPU, the CTAs of a persistent grid loop over the tiles. The host uses
+  // one CTA per tile instead.
   if (launch.grid.persistent) {
     int64_t tiles = TRY(launch.grid.tiles.evaluate(symbols));
     run.grid = {tiles, 1, 1};
@@ -311,8 +312,8 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
   TRY(self.bindWindow(binding, symbols, window));
 
   for (size_t i = 0; i < variant->launches.size(); ++i) {
-    // A workspace value is bound only for the launches during which its region
-    // is live.
+    // A workspace value is bound only in the launches in which its region is
+    // live.
     Binding now = binding;
     for (const Region &region : variant->regions) {
       if (static_cast<int64_t>(i) < region.firstLaunch ||
@@ -344,6 +345,7 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
       TRY(self.launch(launch, symbols, now, 0, /*backwards=*/false, window));
     }
   }
-  // A rank that stopped waiting for another has filled the output with NaN.
+  // If a rank stopped waiting for another rank, the output has been filled with
+  // NaN.
   return window ? window->check() : Result<void>();
 }

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Addresses are read from the packed argument block, never from the binding, so
-// that the manifest's offsets are tested. Every View is checked to be within
-// the memory of one value of this launch before it is accessed.
+// that the manifest's offsets are tested, too. Before a View is accessed, it is
+// checked to be within the memory of one value of this launch.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +43,7 @@ const Value *KernelRun::valueOf(const ArgumentField &field) const {
   return nullptr;
 }
 
-/// Returns an integer field or an address from the packed argument block.
+/// Returns the value of an argument field: an integer or an address.
 Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
   int64_t width = field.bytes();
   if (field.offset < 0 ||
@@ -112,8 +112,8 @@ bool KernelRun::hasAttribute(const std::string &attribute) const {
   return stage->attributes->contains(attribute);
 }
 
-/// Returns a * b, saturated to the largest int64_t, which exceeds the size of
-/// any memory.
+/// Returns a * b, or the maximum int64_t if the product overflows. The maximum
+/// exceeds the size of any memory, so later checks reject it.
 static int64_t multiply(int64_t a, int64_t b) {
   int64_t product = 0;
   return __builtin_mul_overflow(a, b, &product)
@@ -200,7 +200,7 @@ Result<View> KernelRun::view(const std::string &name,
     return view;
 
   // If the kernel receives the element type or the row stride as an argument,
-  // the argument overrides the manifest's default.
+  // that argument overrides the manifest's default.
   view.storage = storageOf(value->elementTypes.front());
   view.rowStride = TRY(rowStride(*value, symbols));
   if (value->shape.size() != 2)
@@ -257,7 +257,8 @@ Result<View> KernelRun::operand(const std::string &name, int64_t rows,
   return view(name, stage->operands, rows, columns);
 }
 
-/// Returns the view, or an error if it has elements but no memory.
+/// Returns `view`, or an error if the matrix has elements but the view has no
+/// memory.
 static Result<View> withMemory(const KernelRun &run, const std::string &name,
                                Result<View> view, int64_t elements) {
   if (view && !*view && elements > 0)
@@ -288,7 +289,8 @@ Result<View> KernelRun::result(const std::string &name, int64_t rows,
   if (found == stage->results.end() || found->second.empty() ||
       found->second[0] != '%')
     return view(name, stage->results, rows, columns);
-  // The extents come from the manifest, so they may be larger than any memory.
+  // The extents come from the manifest, so their product may exceed any
+  // available memory.
   constexpr int64_t kMostBytes = int64_t(1) << 40;
   const int64_t bytes = multiply(
       multiply(std::max<int64_t>(rows, 0), std::max<int64_t>(columns, 0)),
@@ -298,7 +300,7 @@ Result<View> KernelRun::result(const std::string &name, int64_t rows,
         "expected '{}' to have at most {} bytes, it has {} x {} elements",
         found->second, kMostBytes, rows, columns);
   Local &local = locals[found->second];
-  // All bits set: NaN as a float, -1 as an integer.
+  // All bits are set, which is NaN for floats and -1 for integers.
   local.bytes.assign(
       static_cast<size_t>(std::max<int64_t>(bytes, storageBytes(storage))),
       std::byte{0xff});

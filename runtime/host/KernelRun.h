@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/host: a launch as the stage implementations see it. It
-// provides operands and results as Views, the grid, and the values that exist
-// only within the kernel ("%name"). Views are created from the packed argument
-// block through the manifest's offsets, and are checked against the memory that
-// the launch may access.
+// Private to runtime/host: a launch as the stage implementations see it. A
+// KernelRun provides operands and results as Views, the grid, and the values
+// that exist only within the kernel (named "%name" in the manifest). Views are
+// created from the packed argument block at the manifest's offsets, and are
+// checked against the memory that the launch may access.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +31,7 @@
 
 namespace moec::host {
 
-/// Memory of `value` that a launch may access.
+/// An address range of the value `value` that a launch may access.
 struct Range {
   uint64_t begin = 0, end = 0;
   std::string_view value;
@@ -82,9 +82,9 @@ public:
   /// Returns operand `name` as a matrix of rows x columns elements. The View is
   /// empty if the stage or the run has no such optional operand.
   Result<View> operand(const std::string &name, int64_t rows, int64_t columns);
-  /// Like operand(), but returns an error if a nonempty matrix has no memory.
-  /// neededIfNamed() returns an empty View if the stage does not have the
-  /// operand.
+  /// Like operand(), but needed() returns an error if a nonempty matrix has no
+  /// memory. neededIfNamed() additionally accepts that the stage has no such
+  /// operand and then returns an empty View.
   Result<View> needed(const std::string &name, int64_t rows, int64_t columns);
   Result<View> neededIfNamed(const std::string &name, int64_t rows,
                              int64_t columns);
@@ -95,23 +95,25 @@ public:
   /// Like result(), but returns an error if a nonempty matrix has no memory.
   Result<View> neededResult(const std::string &name, int64_t rows,
                             int64_t columns, Storage local = Storage::F32);
-  /// Returns a result that is a value of the window, at the same offset in the
-  /// window of rank `rank`. The address is taken from the packed table of
-  /// windows.
+  /// Returns the View of a window value in rank `rank`'s window, at the same
+  /// offset as in this rank's window. The address of rank `rank`'s window is
+  /// read from the table of window addresses in the argument block.
   Result<View> resultAt(int64_t rank, const std::string &name, int64_t rows,
                         int64_t columns);
-  /// Returns the extents of an operand: the last dimension of its value or
-  /// "%name", and the rows of a "%name".
+  /// Return the extents of an operand. columnsOf() returns the innermost
+  /// extent; rowsOf() returns the row count of a value within the kernel
+  /// ("%name").
   Result<int64_t> columnsOf(const std::string &name) const;
   Result<int64_t> rowsOf(const std::string &name) const;
 
-  /// Returns the value of the Size or FirstExpert field `field`.
+  /// Returns the value of the argument field `field`, which must be of kind
+  /// Size or FirstExpert.
   Result<int64_t> size(const std::string &field) const;
-  /// Returns the per-rank parameter that the stage names as operand `operand`,
-  /// or `otherwise` if it names none.
+  /// Returns the per-rank parameter that the stage's operand `operand` names,
+  /// or `otherwise` if the stage does not have this operand.
   Result<int64_t> ofRank(const std::string &operand, int64_t otherwise) const;
   /// Returns an attribute of a stage, or `otherwise` if the stage does not have
-  /// it.
+  /// the attribute.
   static int64_t integer(const Stage &stage, const std::string &attribute,
                          int64_t otherwise = 0);
   int64_t integer(const std::string &attribute, int64_t otherwise = 0) const {
@@ -125,11 +127,11 @@ public:
 
   /// Returns the number of CTAs of the grid.
   int64_t ctas() const;
-  /// Returns the tokens of one block of a stage that splits `tokens` into
-  /// blocks, or 0 if the stage does not.
+  /// Returns the number of tokens per block if the stage splits `tokens` into
+  /// blocks, or 0 if the stage does not split them.
   static int64_t blockTokens(const Stage &stage, int64_t tokens);
-  /// Returns how many of `tokens` the grid covers if each of its blocks has
-  /// `blockTokens` tokens.
+  /// Returns the number of tokens, at most `tokens`, that the grid covers if
+  /// each CTA processes `blockTokens` tokens.
   int64_t coveredTokens(int64_t tokens, int64_t blockTokens) const;
 
   template <typename... Args>
@@ -159,12 +161,12 @@ public:
       : manifest(manifest), target(target), kernel(kernel) {}
 };
 
-/// The expert id of a pair that passes x through unchanged: its zero expert has
-/// no weights.
+/// The id that replaces the id of a zero expert in topk_ids. A zero expert has
+/// no weights; its pairs pass x through unchanged.
 inline constexpr int32_t kIdentityPlace = -2;
 
-/// The stage implementations, with the names of runtime/package/Stages.h. Each
-/// executes the whole launch.
+/// The stage implementations, named as in runtime/package/Stages.h. Each
+/// executes its stage for the whole launch.
 namespace stages {
 #define MOEC_STAGE(op) Result<void> op(KernelRun &run);
 // NOLINTNEXTLINE(readability-identifier-naming): as manifests call them
@@ -172,7 +174,7 @@ MOEC_STAGES(MOEC_STAGE)
 #undef MOEC_STAGE
 } // namespace stages
 
-/// The stages that can be inverted, by their names in runtime/package/Stages.h.
+/// The stages that can be inverted, named as in runtime/package/Stages.h.
 #define MOEC_OPPOSITES(STAGE)                                                  \
   STAGE(pack_copy)                                                             \
   STAGE(pack_interleave)                                                       \
@@ -188,76 +190,80 @@ MOEC_OPPOSITES(MOEC_STAGE)
 #undef MOEC_STAGE
 } // namespace opposites
 
-/// Returns the error for packed memory that no stage can have produced.
+/// Returns the error for packed memory that no stored weight can have produced.
 inline Error changedSince() {
   return invalidArgument("the packed memory holds what no stored weight "
                          "becomes; it was changed after packing");
 }
 
-/// Cuts the rows of each expert e, [first[e], first[e] + counts[e]), into tiles
-/// as moe.permute specifies. Writes the tiles, and their count followed by
-/// zeroed counters, for kernels that process tiles.
+/// Splits the rows [first[e], first[e] + counts[e]) of each expert e into tiles
+/// as moe.permute specifies. Writes the tiles, then the tile count, then zeros
+/// to the counters of kernels that process tiles.
 Result<void> writeTiles(KernelRun &run, std::span<const int64_t> first,
                         std::span<const int64_t> counts);
 
-/// Returns the number of tokens that the grid covers. The kernel's stage that
-/// splits tokens into blocks defines the tokens of each CTA.
+/// Returns the number of tokens that the grid covers. The number of tokens per
+/// CTA comes from the kernel's stage that splits tokens into blocks.
 Result<int64_t> tokensOfBlocks(const KernelRun &run);
 
-/// Rows [begin, end) of one expert, which one CTA multiplies.
+/// Rows [begin, end) of one expert, which one CTA multiplies as a tile.
 struct Tile {
   int64_t expert, begin, end;
 };
-/// Reads the operand `tiles`, up to the number of CTAs in the grid.
+/// Reads the tiles from the operand `tiles`. At most as many tiles as the grid
+/// has CTAs are read.
 Result<std::vector<Tile>> readTiles(KernelRun &run);
 
 /// Reads the number of rows of each expert from `expert_num_tokens`, clamped to
 /// [0, slots].
 Result<std::vector<int64_t>> readExpertCounts(KernelRun &run, int64_t slots);
 
-/// Returns the largest magnitude, 0 if there are no values. NaN is ignored
-/// unless `propagatesNan`.
+/// Returns the largest magnitude of the values, or 0 if there are none. NaN is
+/// ignored unless `propagatesNan` is true.
 float largestOf(const float *values, int64_t count, bool propagatesNan = false);
 
-/// The rows that a stage processes. With batched rows, only the first slots of
-/// each expert hold rows, as its count specifies. With tiles, only the rows
-/// within a tile exist.
+/// The rows that a stage processes. In batched format, only the first slots of
+/// each expert hold rows; the expert's count specifies how many. If the stage
+/// has tiles, only rows within a tile exist.
 struct RowCount {
-  /// `rows`: number of rows; `counted`: number of rows that contribute to a
-  /// scale of all values.
+  /// `rows`: number of rows. `counted`: number of rows that are not padding;
+  /// only these contribute to a scale that all values share.
   int64_t rows = 0, counted = 0;
   int64_t slots = 0;
-  /// Rows of each expert; empty unless rows are batched.
+  /// Row count of each expert; empty unless rows are batched.
   std::vector<int64_t> ofExperts;
   std::vector<bool> inTiles;
 
-  /// Returns true if `row` exists.
+  /// Returns true if row index `row` holds a row.
   bool isRow(int64_t row) const;
 };
 Result<RowCount> countRows(KernelRun &run);
 
-/// Returns, for experts [first, first + count), the stored column of each
-/// packed column. The View is empty if the stage has no operand `order`.
+/// Returns the column orders of experts [first, first + count): for each packed
+/// column, the index of the stored column. The View is empty if the stage has
+/// no operand `order`.
 Result<View> readOrder(KernelRun &run, int64_t first, int64_t count,
                        int64_t columns);
 
-/// The order of gate and up rows. In the packed matrix, `interleave` rows of
-/// each alternate (0: as stored). As stored, one follows the other, or they
-/// alternate after `run` rows.
+/// The order of gate and up rows in the stored and in the packed matrix. In the
+/// packed matrix, `interleave` gate rows and `interleave` up rows alternate; 0
+/// keeps the stored order. In the stored matrix, gate and up alternate after
+/// `run` rows, or one part follows the other.
 struct RowOrder {
   int64_t size = 0; ///< number of gate and up rows together
-  /// Rows of gate, then of up, in turn in the packed matrix; 0: as stored.
+  /// The packed matrix alternates after this many rows; 0: stored order.
   int64_t interleave = 0;
   bool upFirst = false;
   int64_t run = 0; ///< stored rows after which gate and up alternate; 0: never
 
   struct Row {
     int64_t stored = 0;
-    /// The part (0 or 1, in stored order), and the row within the part.
+    /// The part (0 or 1, in stored order), and the row's index within the part.
     int64_t part = 0, index = 0;
     int64_t packed = 0;
   };
-  /// Returns the stored row, part and index of packed row `packed`.
+  /// Returns the stored row, part and index that correspond to packed row
+  /// `packed`.
   Row at(int64_t packed) const {
     int64_t half = std::max<int64_t>(size / 2, 1);
     if (interleave == 0)

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pack_order converts the group of each column of a weight to an order of
-// columns: those of the first group, then those of the second, and so on.
-// permute_columns permutes the columns of rows that are multiplied by such a
-// weight.
+// Columns of K in the order of their groups (act-order). pack_order converts
+// the group index of each weight column to a column order: first all columns of
+// group 0, then all columns of group 1, and so on. permute_columns applies this
+// order to the columns of the rows that are multiplied by such a weight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,8 @@ using namespace moec::host;
 
 namespace {
 
-/// The group of each column, and the resulting order of columns.
+/// The input and output of pack_order: the group index of each column, and the
+/// resulting column order.
 struct Order {
   int64_t columns = 0, group = 0, first = 0, last = 0;
   View index, order;
@@ -78,7 +79,8 @@ Result<void> stages::pack_order(KernelRun &run) {
   return {};
 }
 
-/// Inverse of pack_order: the order determines the group of each column.
+/// Inverse of pack_order: computes each column's group index from the column
+/// order.
 Result<void> opposites::pack_order(KernelRun &run) {
   const Order made = TRY(Order::of(run));
   for (int64_t e = made.first; e < made.last; ++e) {
@@ -108,8 +110,8 @@ Result<View> moec::host::readOrder(KernelRun &run, int64_t first, int64_t count,
   return order;
 }
 
-/// Returns the result row of each sorted row: that of its pair if the stage has
-/// `rows`.
+/// Returns the result row of each sorted row: the pair's index in `rows` if the
+/// stage has this operand, otherwise the same row.
 static Result<std::vector<int64_t>> readPlaces(KernelRun &run, int64_t rows) {
   View pairs = TRY(run.operand("rows", 1, rows));
   std::vector<int64_t> places(static_cast<size_t>(rows));
@@ -134,7 +136,7 @@ Result<void> stages::permute_columns(KernelRun &run) {
   View order = TRY(readOrder(run, 0, experts, columns));
   if (!order)
     return run.fail("expected memory for order");
-  // One CTA per row.
+  // The kernel has one CTA per row.
   const int64_t rows = std::min(offsets.integer(0, experts), run.ctas());
   if (rows < 0)
     return run.fail("expected rows >= 0, offsets end with {}", rows);

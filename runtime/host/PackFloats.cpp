@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Stages for weights that are stored as floats. pack_scales computes one
-// parameter of each group: the second scale, the scale or the zero point.
+// Stages for weights that the checkpoint stores as floats. pack_scales computes
+// one parameter per group: the second scale, the scale or the zero point.
 // pack_codes computes the codes (quantized values) in the order that kernels
 // read.
 //
@@ -22,10 +22,11 @@ using namespace moec::host;
 
 namespace {
 
-/// The groups of an expert's weight. No group spans two parts (gate and up).
+/// The quantization groups of one expert's weight. No group contains rows of
+/// both gate and up.
 struct Groups {
   int64_t rows = 0, columns = 0, parts = 1;
-  bool alternate = false; ///< rows of the parts alternate as stored
+  bool alternate = false; ///< stored rows of gate and up alternate
   int64_t groupRows = 0, groupColumns = 0;
   int64_t firstExpert = 0, experts = 0;
   WeightFormat format;
@@ -39,8 +40,8 @@ struct Groups {
   int64_t partOf(int64_t stored) const {
     return alternate ? stored % parts : stored / partRows();
   }
-  /// Returns the index of the group of an element. Groups of single rows are in
-  /// the order of the rows.
+  /// Returns the index of the group that contains stored element (`stored`,
+  /// `column`). Groups of a single row are in stored row order.
   int64_t numberOf(int64_t stored, int64_t column) const {
     int64_t place = stored;
     if (groupRows != 1)
@@ -90,7 +91,7 @@ Result<Groups> Groups::of(KernelRun &run) {
   return made;
 }
 
-/// Returns one row of floats, in stored order.
+/// Returns the values of stored row `row`.
 std::vector<float> floatsOfRow(Storage storage, const std::byte *weights,
                                const Groups &groups, int64_t row) {
   std::vector<float> values(static_cast<size_t>(groups.columns));
@@ -99,7 +100,8 @@ std::vector<float> floatsOfRow(Storage storage, const std::byte *weights,
   return values;
 }
 
-/// Returns the second scale of a part; 1 if there is none.
+/// Returns the second scale of an expert's part (gate or up), or 1 if the
+/// weight has no second scales.
 float secondScaleOf(const View &second, const Groups &groups, int64_t expert,
                     int64_t part) {
   return second ? second.number(0, expert * groups.parts + part) : 1;

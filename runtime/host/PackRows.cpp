@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pack_copy copies stored experts, from first_expert on, to scratch.
-// pack_interleave copies scratch to the same experts of the packed weight,
-// interleaving gate and up rows. Because of the scratch memory, source and
-// destination may be the same memory. Both stages have an inverse.
+// pack_copy copies the stored form of the experts of this step, starting at
+// first_expert, to scratch memory. pack_interleave copies the scratch memory to
+// the same experts of the packed weight and interleaves gate and up rows.
+// Because of the scratch memory, stored and packed weight may be the same
+// memory. Each stage has an inverse.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,9 +40,10 @@ namespace {
 
 enum class Way { Forth, Back };
 
-/// Copies row rowOf(i) of `from` to row i of `to`, or in the other direction.
-/// Both are contiguous memory of the weight's type, because scratch may be
-/// declared as bytes (i8).
+/// Copies row rowOf(i) of `from` to row i of `to` (Way::Forth), or row i of
+/// `to` to row rowOf(i) of `from` (Way::Back). Rows are contiguous and have
+/// elements of type `storage`, even if the manifest declares scratch memory as
+/// bytes (i8).
 template <typename RowOf>
 void copyRows(KernelRun &run, const PackStep &step, std::byte *from,
               std::byte *to, Storage storage, Way way, RowOf rowOf) {
@@ -59,15 +61,15 @@ void copyRows(KernelRun &run, const PackStep &step, std::byte *from,
               });
 }
 
-/// Returns the scratch memory of one step, declared with the weight's element
-/// type or as bytes.
+/// Returns the scratch memory of one step. The manifest declares it with the
+/// weight's element type or as bytes (i8).
 Result<View> scratchOf(KernelRun &run, const PackStep &step, const View &weight,
                        bool isResult) {
   auto view = [&](int64_t rows, int64_t columns) {
     return isResult ? run.result("destination", rows, columns)
                     : run.operand("source", rows, columns);
   };
-  // A View of 0 rows reads nothing but has the element type.
+  // A View of 0 rows accesses no memory, but it has the element type.
   View scratch = TRY(view(0, step.columns));
   int64_t rows = step.experts * step.rows;
   bool isBytes = scratch.storage == Storage::I8;

@@ -12,8 +12,8 @@
 
 namespace moec::host {
 
-/// Experts [firstExpert, lastExpert()) of a weight of [rows, columns] elements
-/// per expert.
+/// The experts [firstExpert, lastExpert()) that one step packs. Each expert's
+/// weight has [rows, columns] elements.
 struct PackStep {
   int64_t rows = 0, columns = 0, firstExpert = 0, experts = 0;
   int64_t lastExpert() const { return firstExpert + experts; }

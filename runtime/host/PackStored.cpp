@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// pack_stored converts scratch, which holds elements in a checkpoint's layout,
-// to packed experts. Elements change their places and their bits, and some are
-// duplicated. The inverse recovers each stored element, and checks that all of
-// its copies agree.
+// pack_stored converts scratch memory, whose elements are in a checkpoint's
+// layout, to packed experts. It moves elements, converts their bits, and
+// duplicates some of them. The inverse restores each stored element, and checks
+// that all of its packed copies agree.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,13 +29,13 @@ using namespace moec::host;
 
 namespace {
 
-/// Scales or zero points that several rows and columns of the packed matrix
-/// share. A part may have more stored rows than the packed matrix has values
-/// for.
+/// The mapping from packed rows to stored rows of scales or zero points. One
+/// stored scale may apply to several rows and columns of the packed matrix. A
+/// part may also have more stored rows than the packed matrix uses.
 struct Repeat {
   int64_t partRows = 0, parts = 1, rows = 1, columns = 1;
   int64_t storedPartRows = 0;
-  int64_t run = 0; ///< rows after which the parts alternate
+  int64_t run = 0; ///< packed rows after which the parts alternate
 
   int64_t leastPartRows() const { return (partRows + rows - 1) / rows; }
   int64_t row(int64_t packed) const {
@@ -45,7 +45,7 @@ struct Repeat {
   }
 };
 
-/// A matrix in the layout of a checkpoint.
+/// The layout of a matrix in a checkpoint.
 struct StoredMatrix {
   int64_t rows = 0, columns = 0; ///< in elements
   int64_t bits = 0;
@@ -53,15 +53,16 @@ struct StoredMatrix {
   int64_t rowsPerWord = 1, columnsPerWord = 1;
   std::vector<int64_t> slots;
   uint32_t added = 0, flipped = 0;
-  bool powers = false; ///< 8-bit exponents, which become f32
-  bool atoms = false;  ///< in atoms of 128 rows x 4 columns
-  bool padded = false; ///< some bytes do not belong to an element of the packed
+  bool powers = false; ///< 8-bit exponents, which are converted to f32
+  /// In blocks of 128 rows x 4 columns (block-scaled MMA layout).
+  bool atoms = false;
+  bool padded = false; ///< some stored bytes belong to no element of the packed
                        ///< matrix
   Repeat repeat;
 
   bool isPacked() const { return rowsPerWord * columnsPerWord > 1; }
-  /// Returns true if elements are packed without gaps and do not fill whole
-  /// bytes.
+  /// Returns true if elements are stored without gaps and their size is not a
+  /// whole number of bytes.
   bool isStream() const { return !isPacked() && bits % 8 != 0; }
   int64_t bytes() const {
     const int64_t elements =
@@ -70,8 +71,8 @@ struct StoredMatrix {
     return elements * bits / 8;
   }
 
-  /// The place of the packed matrix's element (row, column) in the stored
-  /// matrix.
+  /// The location of an element in the stored matrix: byte offset and bit
+  /// shift.
   struct Place {
     int64_t byte = 0, shift = 0;
   };
@@ -99,7 +100,8 @@ struct StoredMatrix {
     return value;
   }
 
-  /// Loads the packed matrix's element (row, column) and converts its bits.
+  /// Loads the stored element for packed element (row, column) and converts its
+  /// bits.
   uint32_t load(const std::byte *matrix, int64_t row, int64_t column) const {
     const Place place = placeOf(row, column);
     if (isStream())
@@ -115,7 +117,7 @@ struct StoredMatrix {
     return (((value >> place.shift) & mask()) + added) ^ flipped;
   }
 
-  /// Stores an element; inverse of load().
+  /// Stores the element for packed element (row, column); inverse of load().
   void store(std::byte *matrix, int64_t row, int64_t column,
              uint32_t element) const {
     const Place place = placeOf(row, column);
@@ -157,7 +159,7 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   made.rows = run.integer("stored_rows", repeat.parts * repeat.leastPartRows());
   made.columns = run.integer("stored_columns", leastColumns);
   repeat.storedPartRows = made.rows / repeat.parts;
-  // Limits that keep bit offsets within 64 bits.
+  // These limits keep bit offsets within 64 bits.
   constexpr int64_t kMostExtent = 1 << 30, kMostElements = int64_t(1) << 40;
   if (made.rows % repeat.parts ||
       repeat.storedPartRows < repeat.leastPartRows() ||
@@ -208,18 +210,18 @@ Result<StoredMatrix> storedMatrix(KernelRun &run, const PackStep &step) {
   return made;
 }
 
-/// One execution of the stage or of its inverse.
+/// The operands of one execution of pack_stored or of its inverse.
 struct Packing {
   PackStep step;
   StoredMatrix matrix;
   RowOrder order;
-  View columns; ///< the stored column of each column; empty if their order is
-                ///< the same
+  View columns; ///< the stored column of each packed column; empty if the
+                ///< column order does not change
   Storage storage = Storage::None; ///< type of packed elements
   int64_t bits = 0;                ///< bits of a packed element
-  /// Memory of the first expert.
+  /// The memory of the step's first expert.
   std::byte *packed = nullptr, *stored = nullptr;
-  /// The result is in fragment order.
+  /// The packed matrix is in fragment order.
   bool areFragments = false;
   FragmentKind kind = FragmentKind::Numbers;
 
@@ -235,13 +237,12 @@ struct Packing {
     return columns ? columns.integer(step.firstExpert + expert, column)
                    : column;
   }
-  /// Returns the bits of an element of the packed matrix, computed from the
-  /// stored matrix.
+  /// Returns the bits of a packed element, computed from the stored matrix.
   uint32_t elementAt(int64_t expert, int64_t row, int64_t column) const {
     return matrix.load(stored + expert * matrix.bytes(), storedRow(row),
                        storedColumn(expert, column));
   }
-  /// Returns the bit offset of an element in an expert's packed memory.
+  /// Returns the bit offset of an element within an expert's packed matrix.
   int64_t bitOf(int64_t row, int64_t column) const {
     return areFragments ? fragmentBit(kind, storage, row, column, step.columns)
                         : row * rowBytes() * 8 + column * bits;
@@ -250,7 +251,8 @@ struct Packing {
     const uint32_t element = elementAt(expert, row, column);
     const int64_t bit = bitOf(row, column);
     std::byte *to = packed + expert * packedBytes();
-    // The first element of a byte also clears bits that belong to no element.
+    // The first 4-bit element of a byte also clears the bits of the byte that
+    // belong to no element.
     if (bits == 4 && !areFragments && bit % 8 == 0)
       to[bit / 8] = std::byte{};
     storeBits(to, bit, bits, element);
@@ -266,7 +268,8 @@ Result<Packing> Packing::of(KernelRun &run) {
   const PackStep &step = made.step;
   made.matrix = TRY(storedMatrix(run, step));
   made.order = TRY(RowOrder::of(run, step.rows));
-  // All elements of an expert are contiguous, whatever their shape.
+  // The elements of an expert are contiguous, so the View may treat them as one
+  // row.
   View weight = TRY(
       run.result("destination", step.lastExpert(), step.rows * step.columns));
   View scratch =
@@ -305,9 +308,9 @@ Result<Packing> Packing::of(KernelRun &run) {
   return made;
 }
 
-/// Calls body(expert, row) for all rows. One thread processes `together`
-/// consecutive rows, because the rows of a block of fragments share bytes and
-/// those of a word share the word.
+/// Calls body(expert, row) for all rows of all experts. One thread processes
+/// `together` consecutive rows, because different rows of a fragment block or
+/// of a 32-bit word modify the same bytes.
 template <typename Body>
 void forEachRow(const KernelRun &run, int64_t experts, int64_t rows,
                 int64_t together, Body body) {
@@ -339,7 +342,8 @@ Result<void> stages::pack_stored(KernelRun &run) {
 // The inverse
 //===----------------------------------------------------------------------===//
 
-/// Checks that each bit of the stored words belongs to a packed element.
+/// Checks that each bit of the stored words belongs to some packed element, so
+/// that the inverse can restore it.
 static Result<void> checkCovers(KernelRun &run, const Packing &packing) {
   std::vector<int64_t> slots = packing.matrix.slots;
   std::ranges::sort(slots);
@@ -363,11 +367,11 @@ Result<void> opposites::pack_stored(KernelRun &run) {
   TRY(checkCovers(run, packing));
   const PackStep &step = packing.step;
   const StoredMatrix &matrix = packing.matrix;
-  // Padding becomes zero.
+  // Padding bytes become zero.
   if (matrix.padded)
     std::memset(packing.stored, 0,
                 static_cast<size_t>(step.experts * matrix.bytes()));
-  // The packed rows of each stored row.
+  // The packed rows that each stored row was copied to.
   std::vector<std::vector<int64_t>> became(static_cast<size_t>(matrix.rows));
   for (int64_t row = 0; row < step.rows; ++row)
     became[static_cast<size_t>(matrix.repeat.row(packing.storedRow(row)))]
@@ -381,7 +385,8 @@ Result<void> opposites::pack_stored(KernelRun &run) {
                                 packing.storedColumn(expert, c),
                                 packing.read(expert, row, c));
              });
-  // All copies of an element must agree, and powers of two must be exact.
+  // All packed copies of a stored element must agree. A packed scale that came
+  // from an 8-bit exponent must be an exact power of two.
   const uint32_t mask =
       packing.bits < 32 ? (1U << packing.bits) - 1 : UINT32_MAX;
   std::atomic<bool> wrong = false;

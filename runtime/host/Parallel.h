@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A loop with independent iterations, split over threads that exist only during
-// the loop. Threads fetch chunks of iterations. Each iteration writes only its
-// own results, so the result does not depend on the split.
+// the loop. The threads take chunks of iterations from a shared counter. Each
+// iteration writes only its own results, so the results do not depend on the
+// split.
 //
 //===----------------------------------------------------------------------===//
 

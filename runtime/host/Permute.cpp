@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sorts the (token, k) pairs of this rank's experts by expert, then by pair.
-// Positions are derived from block_counts as on the GPU. A pair follows the
-// pairs of all earlier experts, then its expert's pairs of earlier blocks, then
-// those before it in its own block.
+// Sorts the (token, k) pairs of this rank's experts by expert, then by pair
+// index. As on the GPU, positions are computed from block_counts. The position
+// of a pair is the number of pairs of all earlier experts, plus its expert's
+// pairs in earlier token blocks, plus its expert's earlier pairs in its own
+// block.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantizes activations to f8E4M3FN or i8. A scale applies to a group of
-// columns of a row, to a row, or to all values. The scale of all values is
-// given, or computed from the maxima of blocks of rows. If pairs have weights,
-// the token's row is multiplied by them first; without a scale, the products
-// are only rounded.
+// Quantizes activations to f8E4M3FN or i8. One scale applies to a group of
+// columns of a row, to a whole row, or to all values. A scale of all values is
+// static, or computed from the block maxima that stage amax stores. If pairs
+// have weights, each pair's row is the token's row times the weight, and is
+// quantized after the multiplication. Without a scale, the products are only
+// rounded.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +30,11 @@ namespace quant = moe::quant;
 
 namespace {
 
-/// Threads of the kernel that share a group of columns.
+/// Number of kernel threads that share a group of columns.
 constexpr int64_t kLanesPerGroup = 16;
 
-/// Returns the number of threads that share a row: at most 16 columns each, up
-/// to 256 threads.
+/// Returns the number of kernel threads that share a row: the smallest power of
+/// two from 32 to 256 for which each thread has at most 16 columns, or 256.
 int64_t threadsPerRow(int64_t columns) {
   int64_t threads = 32;
   while (threads < 256 && threads * 16 < columns)
@@ -41,8 +42,8 @@ int64_t threadsPerRow(int64_t columns) {
   return threads;
 }
 
-/// The rows to quantize: those of the input, or the products of a token's row
-/// and the weights of its pairs.
+/// The rows to quantize: the rows of the input, or for each pair the token's
+/// row times the pair's weight.
 struct Rows {
   View input, weights;
   int64_t pairs = 1;
@@ -66,7 +67,7 @@ struct Rows {
   }
 };
 
-/// Returns the larger of two magnitudes by the rule of the kernels.
+/// Returns the larger of two magnitudes, by the same NaN rule as the kernels.
 float largerOf(float left, float right, bool propagatesNan) {
   return propagatesNan
              ? quant::largerOf<quant::DynamicTensorOfBytes>(left, right)
@@ -110,7 +111,7 @@ Result<RowCount> moec::host::countRows(KernelRun &run) {
   if (run.has("expert_num_tokens")) {
     count.ofExperts = TRY(readExpertCounts(run, count.rows));
     count.slots = count.rows;
-    // Includes the rows up to the last one that exists.
+    // In batched format, the row range ends after the last row that exists.
     count.rows = 0;
     for (size_t e = 0; e < count.ofExperts.size(); ++e)
       if (count.ofExperts[e] > 0)
@@ -130,8 +131,9 @@ Result<RowCount> moec::host::countRows(KernelRun &run) {
 
 namespace {
 
-/// Returns the number of CTAs that quantize: all of the grid, minus those that
-/// route. A matmul kernel quantizes all that it computes, whatever its grid.
+/// Returns the number of CTAs that quantize: all CTAs of the grid except the
+/// CTAs that route. A matmul kernel quantizes everything that it computes, so
+/// its grid is no limit.
 int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
   const std::vector<Stage> &stages = run.kernel.stages;
   auto find = [&](std::string_view op) {
@@ -150,8 +152,9 @@ int64_t quantizingCtas(const KernelRun &run, int64_t tokens) {
   return std::max<int64_t>(run.ctas() - routing, 0);
 }
 
-/// The function from the largest magnitude to a dynamic scale. groupColumns:
-/// columns of a row that share a scale; -1: all of the row.
+/// Returns the function that computes a dynamic scale from the largest
+/// magnitude. `groupColumns`: number of columns of a row that share a scale;
+/// -1: the whole row.
 using ScaleOf = float (*)(float largest);
 ScaleOf scaleOf(Storage storage, bool ofTensor, int64_t groupColumns,
                 bool isPower) {
@@ -199,8 +202,9 @@ Result<void> stages::amax(KernelRun &run) {
   return {};
 }
 
-/// Returns the scale of all values from the largest stored scale, or the
-/// largest magnitude of all values from the maxima of blocks.
+/// Returns the largest value of the operand `name`: the largest static scale
+/// (the scale of all values), or the largest block maximum (the largest
+/// magnitude of all values).
 static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
                                  const char *name, int64_t blockRows,
                                  bool propagatesNan = false) {
@@ -214,8 +218,8 @@ static Result<float> numberOfAll(KernelRun &run, const RowCount &count,
   return largestOf(values.data(), entries, propagatesNan);
 }
 
-/// Quantizes and dequantizes, or, if `encodes`, stores codes (quantized values)
-/// with a scale for each group in the scale's own type.
+/// Quantizes and dequantizes the values. If `encodes` is true, stores the codes
+/// (quantized values) and one scale per group instead.
 static Result<void> runEmulated(KernelRun &run, bool encodes) {
   const Storage codes =
       encodes ? TRY(run.neededResult("data", 0, 0)).storage : Storage::None;
@@ -223,7 +227,7 @@ static Result<void> runEmulated(KernelRun &run, bool encodes) {
       TRY(encodes ? Emulation::readEncoding(run, codes) : Emulation::read(run));
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
-  // Rows beyond the grid are not written.
+  // The grid limits the rows that are written.
   const int64_t ctas = quantizingCtas(run, count.rows);
   const int64_t unit = emulation.unit();
   const int64_t units = (columns + unit - 1) / unit;
@@ -304,7 +308,7 @@ Result<void> stages::quantize(KernelRun &run) {
   int64_t group = groupColumns < 1 ? columns : groupColumns;
   int64_t groups = (columns + group - 1) / group;
   int64_t rows = count.rows;
-  // Rows beyond the grid are not quantized.
+  // The grid limits the rows that are quantized.
   int64_t ctas = quantizingCtas(run, rows);
   int64_t threads = run.kernel.threads;
   if (ofTensor)

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The ranks of a collective synchronize twice: when all have published their
-// memory, and when all have read the memory of the others. Each group has its
-// own meeting; groups of one layout share no memory.
+// In a collective, the ranks synchronize twice: after all ranks have published
+// their memory, and after all ranks have read the memory of the other ranks.
+// Each group of ranks has its own Meeting object. Groups of the same size and
+// stride do not share state.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,16 +31,17 @@ using namespace moec::host;
 
 namespace {
 
-/// The synchronization point of the ranks of one group.
+/// The synchronization point of one group of ranks.
 struct Meeting {
   std::vector<int64_t> members;
-  std::vector<const comm::Call *> calls; ///< the call of each member; null: not
-                                         ///< arrived yet
-  int64_t here = 0;  ///< ranks that have arrived at the current meeting
-  uint64_t held = 0; ///< number of meetings completed
+  /// Each member's current call; null: the member has not arrived.
+  std::vector<const comm::Call *> calls;
+  /// Number of ranks that have arrived at the current synchronization.
+  int64_t here = 0;
+  uint64_t held = 0; ///< number of completed synchronizations
 };
 
-/// A rank's window: plain memory, and the exchange block that its waits poll.
+/// A rank's window memory, and the exchange block that the rank's waits poll.
 struct HostWindow {
   static constexpr std::align_val_t kAlignment{kWindowAlignment};
   struct Free {
@@ -69,10 +71,11 @@ public:
   Result<void> perform(int64_t rank, const comm::Call &call);
   Result<void> status();
   std::chrono::milliseconds timeout() const { return options.timeout; }
-  /// Stores a rank's `index`-th window for the other ranks.
+  /// Stores rank `rank`'s `index`-th window so that other ranks can access it.
   void place(size_t index, int64_t rank, std::shared_ptr<HostWindow> window);
-  /// Returns the windows of all ranks after all have been placed. The last rank
-  /// to call it removes them from the group.
+  /// Returns the `index`-th windows of all ranks. Must be called after all
+  /// ranks have called place(). The last call removes the windows from the
+  /// group.
   HostWindows windowsOf(size_t index);
   void delay(int64_t rank) const {
     if (options.delay)
@@ -99,10 +102,10 @@ private:
   const Options options;
   std::mutex mutex;
   std::condition_variable changed;
-  /// Meetings by ranks, stride and first rank of a group.
+  /// The synchronization points, by group size, stride and first rank.
   std::map<std::array<int64_t, 3>, Meeting> meetings;
-  std::string why; ///< why the group has failed; "": it works
-  /// Windows that some ranks have not received yet, by the index of the window.
+  std::string why; ///< reason why the group has failed; "": not failed
+  /// The `index`-th windows, until all ranks have called windowsOf().
   struct Placing {
     HostWindows windows;
     int64_t taken = 0;
@@ -110,7 +113,7 @@ private:
   std::map<size_t, Placing> placing;
 };
 
-/// The windows of all ranks, as seen by one rank.
+/// One rank's view of the windows of all ranks.
 class ThreadWindow final : public comm::Window {
 public:
   ThreadWindow(std::shared_ptr<Threads> group, int64_t number, int64_t size,
@@ -202,8 +205,8 @@ bool areAlike(const comm::Call &a, const comm::Call &b) {
                             });
 }
 
-/// Stores to `to` the sum over all calls of elements [first, first + count) of
-/// a part.
+/// Computes the sum over all ranks' calls of elements [first, first + count) of
+/// a tensor part, and stores it to `to`.
 void sum(const std::vector<const comm::Call *> &calls, size_t part,
          int64_t first, int64_t count, std::byte *to) {
   constexpr int64_t kChunk = 4096;
@@ -224,7 +227,8 @@ void sum(const std::vector<const comm::Call *> &calls, size_t part,
   }
 }
 
-/// Writes the result of one part for rank `index` of the group.
+/// Computes the result of one tensor part of the collective for rank `index` of
+/// the group.
 Result<void> move(const std::vector<const comm::Call *> &calls, size_t index,
                   size_t part) {
   const comm::Call &mine = *calls[index];
@@ -252,7 +256,7 @@ Result<void> move(const std::vector<const comm::Call *> &calls, size_t index,
 
 Result<std::shared_ptr<RankGroup>> RankGroup::create(int64_t size,
                                                      Options options) {
-  // An upper limit of the number of threads of a process.
+  // An upper limit for the number of threads of a process.
   constexpr int64_t kMostThreads = 4096;
   if (size < 1 || size > kMostThreads)
     return invalidArgument("expected a group of 1 to {} ranks, which are "
@@ -333,7 +337,8 @@ Meeting &Threads::meetingOf(int64_t rank, const comm::Call &call) {
   return meeting;
 }
 
-/// Counts an arrival. Returns true if it was the last one.
+/// Counts an arrival at the synchronization point. Returns true if the caller
+/// is the last rank to arrive.
 bool Threads::comes(Meeting &meeting) {
   if (++meeting.here < int64_t(meeting.members.size()))
     return false;
@@ -367,9 +372,9 @@ Result<void> Threads::meet(std::unique_lock<std::mutex> &lock, Meeting &meeting,
   return lost();
 }
 
-/// Waits until all ranks have read. A rank that has met always finishes
-/// reading, so the wait needs no timeout. No rank may return earlier, because
-/// others still read its memory.
+/// Waits until all ranks have read the memory of the other ranks. No rank may
+/// return earlier, because other ranks may still read its memory. A rank that
+/// has passed meet() always finishes reading, so this wait needs no timeout.
 void Threads::part(std::unique_lock<std::mutex> &lock, Meeting &meeting) {
   const uint64_t before = meeting.held;
   if (!comes(meeting))
@@ -396,7 +401,8 @@ Result<void> Threads::perform(int64_t rank, const comm::Call &call) {
   meeting.calls[index] = &call;
   TRY(meet(lock, meeting, rank, call));
 
-  // No rank changes the calls until all ranks meet again.
+  // Without the lock, reading `meeting.calls` is safe: no rank changes it
+  // before all ranks have arrived in part().
   lock.unlock();
   Result<void> done;
   for (size_t i = 0; i < meeting.calls.size() && done; ++i)

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Connects ranks of the host device, each of which runs in its own thread. Sums
-// are accumulated in f32 in rank order and rounded once, so results are bitwise
-// reproducible whatever order the ranks arrive in.
+// Connects ranks of the host device, each of which runs in its own thread.
+// Reductions accumulate in f32 in rank order and round once, so results are
+// bitwise reproducible, independent of the order in which ranks arrive.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,10 +26,10 @@ namespace moec::host {
 class RankGroup {
 public:
   struct Options {
-    /// Limit for a rank that waits for the others of a collective.
+    /// Maximum time that a rank waits for the other ranks in a collective.
     std::chrono::milliseconds timeout{60000};
-    /// Called for each rank before and after it synchronizes with others, for
-    /// tests.
+    /// A hook for tests, called for each rank before and after it synchronizes
+    /// with other ranks.
     std::function<void(int64_t rank)> delay;
   };
   /// Creates a group of `size` ranks. Returns InvalidArgument if `size` is out
@@ -38,8 +38,8 @@ public:
                                                    Options options);
   virtual ~RankGroup() = default;
 
-  /// Returns the communicator of a rank, which shares ownership of the group.
-  /// One run at a time may use it.
+  /// Returns the communicator of a rank. It shares ownership of the group. Only
+  /// one run at a time may use it.
   virtual Result<std::unique_ptr<comm::Communicator>> end(int64_t rank) = 0;
   /// Makes all current and later waits fail with PeerLost.
   virtual void abort(std::string reason) = 0;

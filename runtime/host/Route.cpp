@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Selects top_k experts for each token from its logits, or uses the caller's
-// ids and weights. Scores, keys and weights are those of the kernels
-// (templates/moe/math). Rules:
-// - A key is the logit, or with a bias the score plus the bias. Larger keys
-// come first, then lower indices. NaN counts as -inf.
+// ids and weights. Scores, keys and weights are computed by the functions of
+// the kernels (templates/moe/math). Rules:
+// - Experts are ordered by key, from large to small, then by index. A key is
+//   the logit, or with a bias the score plus the bias. NaN is ordered like
+//   -inf.
 // - Sums include only finite logits.
 // - A selected expert whose score is not finite has weight 0.
 // - If the sum of the weights is 0, each weight is 0.
@@ -32,14 +33,14 @@ namespace routing = moe::routing;
 
 namespace {
 
-/// A score policy of the kernels, by name.
+/// A score function of the kernels, by name.
 struct ScoreRow {
   std::string_view name;
   bool needsSum, isByRound;
   float (*score)(float logit, float maximum, float sum) = nullptr;
-  /// Returns the score plus a bias, by which experts are selected.
+  /// Returns the score plus a bias. Experts are selected by this value.
   float (*biased)(float logit, float maximum, float sum, float bias) = nullptr;
-  /// Null unless logits are drawn.
+  /// Computes random logits; null unless the method uses random logits.
   float (*draw)(int token, int expert, int experts) = nullptr;
 };
 
@@ -62,7 +63,7 @@ constexpr ScoreRow kScores[] = {
 #undef MOEC_SCORE
 };
 
-/// A normalization policy of the kernels, by name.
+/// A normalization function of the kernels, by name.
 struct NormalizeRow {
   std::string_view name;
   float (*term)(float score, float best);
@@ -95,10 +96,12 @@ struct Method {
   std::string_view select;
   int64_t experts = 0, topK = 0, groups = 0, topGroups = 0;
   float scale = 1, outputScale = 1;
-  float softcap = 0;                 ///< softcap of logits; 0: none
-  float logitScale = 1, epsilon = 0; ///< scale of logits; epsilon of the sum,
-                                     ///< 0: the normalization's
-  int64_t sinks = 0; ///< number of last experts that are always selected
+  float softcap = 0; ///< softcap of logits; 0: no softcap
+  /// Scale of logits; epsilon of the weight sum (0: the normalization's
+  /// default).
+  float logitScale = 1, epsilon = 0;
+  /// Number of experts, the last ones, that are always selected.
+  int64_t sinks = 0;
   std::vector<float> bias, expertScale; ///< empty: none
   int64_t groupSize() const { return experts / groups; }
 };
@@ -118,7 +121,7 @@ public:
   explicit TokenRouter(const Method &method)
       : method(method), keys(method.experts), order(method.experts) {}
 
-  /// `table`: the table of expert ids, or null.
+  /// `table`: the table that maps a token id to its expert ids, or null.
   void route(std::vector<float> &logits, int64_t token, const View *table,
              int64_t row, int32_t *ids, float *weights) {
     if (method.score.draw)
@@ -144,11 +147,12 @@ private:
     for (float logit : logits)
       if (routing::isFinite(logit))
         all += std::exp(logit - maximum);
-    // Without a finite logit all scores are 0.
+    // Without any finite logit, the sum is 1, so all scores are 0.
     sum = std::max(static_cast<float>(all), 1.0f);
   }
 
-  /// Returns the logit after scaling and softcap, as scores use it.
+  /// Returns the logit after scaling and softcap. Scores are computed from this
+  /// value.
   float adjusted(float logit) const {
     logit *= method.logitScale;
     return method.softcap > 0 ? routing::softcapped(logit, method.softcap)
@@ -163,7 +167,8 @@ private:
     return method.score.biased(adjusted(logit), maximum, sum, bias);
   }
 
-  /// Finds the `count` best experts of [begin, end) that are not excluded.
+  /// Finds the `count` experts with the best keys in [begin, end), without the
+  /// excluded experts.
   void best(int64_t begin, int64_t end, const std::vector<bool> &isOut,
             int64_t count, int32_t *ids) {
     order.clear();
@@ -187,8 +192,8 @@ private:
     }
     std::vector<bool> isOut;
     if (method.groups > 0) {
-      // The worth of a group is its best key, or with a bias the sum of its two
-      // best.
+      // A group is ranked by its best key, or with a bias by the sum of its two
+      // best keys.
       std::vector<uint32_t> worth(method.groups);
       for (int64_t g = 0; g < method.groups; ++g) {
         std::vector<uint32_t> own(keys.begin() + g * method.groupSize(),
@@ -223,8 +228,9 @@ private:
     }
   }
 
-  /// Returns the weight of the k-th expert of a sparse mixer: its share among
-  /// the remaining experts whose logits are near its own.
+  /// Returns the weight of the k-th selected expert of a sparse mixer. This is
+  /// the expert's softmax weight among the experts that are not yet selected
+  /// and whose logits are near its own logit.
   float share(const std::vector<float> &logits, const int32_t *ids, int64_t k) {
     const float best = logits[ids[k]];
     if (!routing::isFinite(best))
@@ -270,12 +276,12 @@ private:
   }
 
   const Method &method;
-  float maximum = 0, sum = 1; ///< over the finite logits
+  float maximum = 0, sum = 1; ///< of the finite logits
   std::vector<uint32_t> keys;
   std::vector<int32_t> order;
 };
 
-/// Returns the row whose name is the value of the stage's attribute `word`.
+/// Returns the table row whose name equals the stage's attribute `word`.
 template <typename Row, size_t N>
 Result<Row> methodRowOf(KernelRun &run, const char *word,
                         const Row (&rows)[N]) {
@@ -350,7 +356,8 @@ Result<Method> readMethod(KernelRun &run) {
   return method;
 }
 
-/// Maps a selected expert to its weights, and provides the shared experts.
+/// Maps a selected (logical) expert id to the physical expert that holds its
+/// weights, and computes the weights of shared experts.
 struct Placement {
   View replicas, replicaCount, map, gate;
   int64_t experts = 0, physical = 0, shared = 0, zero = 0, localBegin = 0;
@@ -387,8 +394,9 @@ struct Placement {
     return made;
   }
 
-  /// Returns the place of an expert's weights. `choice`: token * top_k + k,
-  /// which selects a replica.
+  /// Returns the id of the physical expert, kIdentityPlace for a zero expert,
+  /// or -1 if there is no such expert or expert_map does not contain it.
+  /// `choice`: token * top_k + k, which selects a replica of the expert.
   int32_t placeOf(int32_t expert, int64_t choice) const {
     int64_t place = expert;
     if (place < 0 || place >= experts)
@@ -462,7 +470,7 @@ Result<void> stages::route(KernelRun &run) {
       } else {
         for (int64_t k = 0; k < method.topK; ++k) {
           int64_t id = givenIds.integer(token, k);
-          // An id beyond 32 bits is not the id of an expert.
+          // An id that does not fit into 32 bits is not an expert's id.
           selected[k] =
               id == static_cast<int32_t>(id) ? static_cast<int32_t>(id) : -1;
         }

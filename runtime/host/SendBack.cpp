@@ -5,8 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Row r * own + t is sent to the window of rank r if this rank is an owner of
-// the token. It is stored after the rows of the token's owners of lower rank.
+// Sends this rank's partial results back to the ranks that the tokens came
+// from. Row r * own + t is the result for token t of rank r. It is sent to rank
+// r's window if this rank is an owner of the token. In that window, the rows of
+// a token's owners are stored in rank order.
 //
 //===----------------------------------------------------------------------===//
 

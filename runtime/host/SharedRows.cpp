@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rows of one shared expert that processes every token: row t is token t.
+// Creates rows, tiles and weights for a shared expert, which processes every
+// token: row t is token t.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Selects the WeightScaling of the kernels by the fields of a layer.
+// Selects a WeightScaling of the kernels
+// (templates/moe/math/weight_scaling.cuh) for a weight format.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Applies the quantization rules of the kernels
-// (templates/moe/math/weight_scaling.cuh), selected by the fields of a layer,
-// to one group of values at a time. docs/reference/checkpoints.md lists the
-// rules. Codes are quantized values.
+// Quantizes one group of weight values at a time, by the rules of the kernels
+// (templates/moe/math/weight_scaling.cuh). The fields of a layer select the
+// rule. docs/reference/checkpoints.md lists the rules. Codes are quantized
+// values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,13 +24,14 @@
 
 namespace moec::host {
 
-/// The quantized format of a packed weight, as a descriptor of the manifest's
-/// layer specifies it.
+/// The quantized format of a packed weight. The manifest's layer specifies it
+/// as a descriptor.
 struct WeightFormat {
   std::string element; ///< element type of the codes
   std::string scale;   ///< element type of the scales; "": the weights stay
                        ///< floats
-  int64_t groupRows = 0, groupColumns = 0; ///< extents of a group; -1: all
+  /// Extents of a group; -1: the whole extent.
+  int64_t groupRows = 0, groupColumns = 0;
   bool second = false; ///< scales are multiplied by an f32 second scale
   bool zeroPoint = false;
   /// Rounding of power-of-two scales: "even", "ceil" or "floor"; "" means
@@ -38,22 +39,25 @@ struct WeightFormat {
   std::string scaleRule;
 };
 
-/// The minimum and maximum of the values that share a scale, and of 0.
+/// The minimum and maximum of the values that share a scale; the range always
+/// includes 0.
 using WeightRange = moe::quant::Range;
 
 /// The quantization rules of one weight format.
 class WeightRules {
 public:
-  /// Selects the rules of `format`. Returns Refused if there are none.
+  /// Selects the rules for `format`. Returns Refused if moec has no rules for
+  /// it.
   static Result<WeightRules> of(const WeightFormat &format);
 
   Storage codes() const { return storage; }
   Storage scales() const { return scaleStorage; }
 
-  /// Returns the second scale of a matrix, given its largest magnitude.
+  /// Returns the second scale of a matrix, given the matrix's largest
+  /// magnitude.
   float secondScale(float largest) const { return rules.second(largest); }
-  /// Stores the scale of a group. `second`: the second scale; 1 if there is
-  /// none.
+  /// Stores the scale of a group. `second`: the second scale; 1 if the format
+  /// has none.
   void storeScale(WeightRange range, float second, std::byte *to) const {
     rules.storeScale(range, second, to);
   }
@@ -66,8 +70,8 @@ public:
   bool keptAsFloat(Storage kept) const {
     return scaleStorage == Storage::UE8M0 && kept == Storage::F32;
   }
-  /// Returns the divisor of the values of a group. `kept` must be a type that
-  /// keeps() accepts.
+  /// Returns the value by which the values of a group are divided. `kept` must
+  /// be a type that keeps() accepts.
   float factor(const std::byte *scale, float second) const {
     return rules.factor(scale, second);
   }

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads the program headers, finds the PT_NOTE segments and looks for
+// Reads the program headers, finds the PT_NOTE segments and searches them for
 // NT_GNU_BUILD_ID. The file is untrusted, so every offset is checked against
-// its size.
+// the file size.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +35,8 @@ static bool readAt(std::ifstream &file, uint64_t offset, void *to,
   return file.good();
 }
 
-/// Returns the build-id among the notes of one segment, or "".
+/// Returns the build-id in the notes of one segment, or "" if the segment has
+/// none.
 static std::string findInNotes(const std::vector<char> &notes,
                                uint64_t alignment) {
   auto align = [&](uint64_t offset) {
@@ -76,7 +77,7 @@ static std::string findBuildId(std::ifstream &file) {
     if (!readAt(file, header.e_phoff + i * sizeof(segment), &segment,
                 sizeof(segment)))
       return "";
-    // Real ones have a few hundred bytes.
+    // Real note segments have a few hundred bytes.
     constexpr uint64_t kMostNotes = 1 << 20;
     if (segment.p_type != PT_NOTE || segment.p_filesz > kMostNotes)
       continue;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Looks up an entry, locks its key, looks it up again, compiles and publishes
-// it.
+// Looks up an entry. On a miss: locks the key, looks the entry up again,
+// compiles the kernel and publishes the entry.
 //
 //===----------------------------------------------------------------------===//
 
@@ -72,8 +72,8 @@ static Result<nlohmann::json> parseLine(std::string_view line) {
                          {kMaxBytes});
 }
 
-/// Returns true if the first line of recipe.json is this recipe. `anyCompiler`
-/// ignores the compiler's identity.
+/// Returns true if `line`, the first line of a recipe.json, equals the recipe.
+/// If `anyCompiler` is set, the compiler's identity is not compared.
 static bool sameRecipe(std::string_view line, const Recipe &recipe,
                        bool anyCompiler) {
   if (!anyCompiler)
@@ -106,8 +106,8 @@ static std::string checkEntry(const Recipe &recipe, bool anyCompiler,
   return "";
 }
 
-/// Reads a file of an open entry. It is an error if other users may have
-/// written the file.
+/// Reads a file of an open cache entry. Returns an error if other users may
+/// have written the file.
 static Result<std::string> readOwn(const Descriptor &entry,
                                    const std::string &name,
                                    const std::string &folder) {
@@ -121,8 +121,8 @@ static Result<std::string> readOwn(const Descriptor &entry,
   return readAll(file, kMostBytes, joinPath(folder, name));
 }
 
-/// Sets the modification time of an entry's folder to now if it is more than an
-/// hour old. In a cache that is not writable the times stay unchanged.
+/// Sets the modification time of an entry's folder to now if the time is more
+/// than an hour old. In a read-only cache the time does not change.
 static void renew(const Descriptor &entry) {
   constexpr time_t kHour = 3600;
   struct stat info;
@@ -136,8 +136,8 @@ KernelCache::Lookup KernelCache::lookUp(const Recipe &recipe,
   Result<Descriptor> above = openCacheFolder(root, recipe.arch);
   if (!above)
     return {};
-  // The entry must not be a link, because other users could replace the link's
-  // target.
+  // The entry must not be a symbolic link, because other users could replace
+  // the link's target.
   const std::string name = folder.substr(folder.rfind('/') + 1);
   Descriptor entry(
       ::openat(above->get(), name.c_str(),
@@ -171,7 +171,8 @@ KernelCache::Lookup KernelCache::lookUpAnyCompiler(const Recipe &recipe) const {
   Result<std::vector<std::string>> names = listNamesAt(*folder, path);
   if (!names)
     return {};
-  constexpr size_t kDigits = 16; // digits of the key, see entryFolder()
+  // Hex digits of the key in a folder name, see entryFolder().
+  constexpr size_t kDigits = 16;
   for (const std::string &name : *names)
     if (name.size() == recipe.entry.size() + 1 + kDigits &&
         name.starts_with(recipe.entry + "-"))
@@ -203,7 +204,7 @@ static Result<void> writeEntry(const Recipe &recipe, const Cubin &cubin,
       }
       bytes.remove_prefix(static_cast<size_t>(written));
     }
-    // Some file systems report a full disk only here.
+    // Some file systems report a full disk only in close().
     if (::close(file) != 0)
       return fileError("cannot write", path);
     return {};
@@ -239,7 +240,8 @@ void KernelCache::store(const Recipe &recipe, const Cubin &cubin,
     done = staged->publish();
   if (done)
     return;
-  // Another process may have published the same entry without holding the lock.
+  // A process that did not get the lock may have published the same entry
+  // meanwhile.
   if (lookUp(recipe, folder).cubin)
     return;
   reportNotStored(parentFolder(folder), done.error().message);
@@ -296,7 +298,7 @@ Result<CachedCubin> KernelCache::getUnshared(const Recipe &recipe, bool strict,
   auto cubin = TRY(compile(recipe));
   double milliseconds = millisecondsSince(start);
   if (!foreign.empty()) {
-    // Only the owner of the entry can remove it.
+    // Only the entry's owner can remove it, so the new cubin is not stored.
     reportForeignEntry(folder, foreign);
   } else if (!noFolder.empty()) {
     reportNoFolder(parentFolder(folder), noFolder);
@@ -330,8 +332,8 @@ Result<CachedCubin> KernelCache::get(const Recipe &recipe, bool strict,
   if (other.valid())
     return *other.get();
 
-  // Other threads wait for the promise, so it must be fulfilled even after an
-  // exception.
+  // Other threads wait for the promise, so it must be fulfilled even if this
+  // function throws.
   auto guarded = [&]() -> Result<CachedCubin> {
     try {
       return getUnshared(recipe, strict, compile);

@@ -25,8 +25,9 @@
 using namespace moec;
 using namespace moec::runtime;
 
-/// Returns true for "<kernel>-<16 hexadecimal digits>". The names of folders
-/// that were moved aside or are being written contain a dot.
+/// Returns true if `name` has the form "<kernel>-<16 hexadecimal digits>".
+/// Folders that were renamed as damaged, or that are being written, have a dot
+/// in their names.
 static bool isEntryName(const std::string &name) {
   constexpr size_t kDigits = 16;
   if (name.find('.') != std::string::npos || name.size() <= kDigits + 1 ||
@@ -36,7 +37,7 @@ static bool isEntryName(const std::string &name) {
                      [](unsigned char c) { return std::isxdigit(c) != 0; });
 }
 
-/// Sets `bytes` and `isWhole` of an entry from the files in its folder.
+/// Sets `bytes` and `isWhole` of an entry according to the files in its folder.
 static void measure(const Descriptor &folder, const std::string &shown,
                     CacheEntry &entry) {
   Result<std::vector<std::string>> files = listFilesAt(folder, shown);
@@ -60,7 +61,8 @@ moec::runtime::listCache(const std::string &root) {
     return entries;
   Descriptor top = TRY(openFolder(root));
   for (const std::string &arch : TRY(listNamesAt(top, root))) {
-    // The user's tuned schedules are stored in the same folder as the archs.
+    // The cache root also contains the user's tuned schedules, which are not
+    // cache entries.
     if (!arch.starts_with("sm_"))
       continue;
     Result<Descriptor> folder = openCacheFolder(root, arch);
@@ -130,8 +132,8 @@ void moec::runtime::boundCache(const std::string &root, uint64_t bytes) {
     used += entry.bytes;
   if (used <= bytes)
     return;
-  // More than necessary is removed, so that the next loads need not remove
-  // entries again.
+  // Removes 10 % more than necessary, so that the next loads do not have to
+  // remove entries again.
   const std::vector<CacheEntry> removed =
       entriesAbove(*entries, bytes - bytes / 10);
   for (const CacheEntry &entry : removed)

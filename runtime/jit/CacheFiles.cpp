@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Owners are queried from open descriptors, never from paths, because a path
-// may name another file a moment later.
+// The owner of a file is queried from an open descriptor, never from a path,
+// because another file may replace the path's file between two calls.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,8 +51,8 @@ bool FileLock::tryOnce() {
   }
   if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
     return errno != EWOULDBLOCK && errno != EINTR;
-  // The former holder has removed the file, so another process may lock a new
-  // file at the same path.
+  // The previous holder removed the file, so another process may have locked a
+  // new file at the same path.
   if (!isSameFile(file, path)) {
     file = Descriptor();
     return false;
@@ -62,8 +62,8 @@ bool FileLock::tryOnce() {
 
 FileLock::FileLock(std::string lockPath) : path(std::move(lockPath)) {
   // A compilation takes at most seconds. A process that holds the lock for
-  // minutes is stopped, or on a machine that is gone; compiling a second time
-  // is then acceptable.
+  // minutes is suspended, or runs on a machine that is no longer reachable.
+  // Compiling a second time is then acceptable.
   constexpr auto kPatience = std::chrono::seconds(120);
   auto end = std::chrono::steady_clock::now() + kPatience;
   while (!tryOnce() && std::chrono::steady_clock::now() < end)
@@ -77,8 +77,8 @@ FileLock::~FileLock() {
     return;
   keepNoMore(slot);
   ::unlink(path.c_str());
-  // close() does not suffice, because a forked child may still have the
-  // descriptor.
+  // close() does not release the lock, because a forked child may still have
+  // the descriptor open.
   ::flock(file.get(), LOCK_UN);
 }
 
@@ -102,7 +102,7 @@ Result<void> moec::runtime::makeCacheFolder(const std::string &root,
   return {};
 }
 
-/// Returns true at the first call for `about` in this process.
+/// Returns true if this is the first call for `about` in this process.
 static bool isFirstReport(const std::string &about) {
   struct Reported {
     std::mutex mutex;
@@ -166,8 +166,8 @@ void moec::runtime::reportOpenFolder(const std::string &folder) {
 
 static constexpr std::string_view kDamaged = ".damaged-";
 
-/// Returns the names in a folder that begin with `begin` and mark entries that
-/// were moved aside.
+/// Returns the names in a folder that begin with `begin` and are names of
+/// damaged entries.
 static std::vector<std::string> damagedIn(const Descriptor &folder,
                                           const std::string &path,
                                           const std::string &begin) {
@@ -214,7 +214,7 @@ void moec::runtime::removeOldDamaged(const std::string &path) {
     struct stat info;
     if (::fstatat(folder->get(), name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0)
       continue;
-    // A time in the future was set by a wrong clock.
+    // A modification time in the future comes from a wrong clock.
     time_t age = ::time(nullptr) - info.st_mtime;
     if (info.st_uid == ::geteuid() && (age > kWeek || age < -kDay))
       (void)static_cast<bool>(removeAll(joinPath(path, name)));

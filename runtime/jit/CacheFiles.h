@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/jit. The hash of a cubin is stored next to it, so any user
-// who may write an entry decides which code runs. This file checks owners,
-// locks keys and removes damaged entries.
+// Private to runtime/jit. The hash of a cubin is stored next to it and
+// therefore does not protect the cubin: any user who may write an entry decides
+// which code runs. This file checks file owners, locks keys and removes damaged
+// entries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,10 +21,11 @@
 
 namespace moec::runtime {
 
-/// An flock of one file for the lifetime of this object. The kernel releases it
-/// when the process ends, even by a crash. A forked child closes its copy at
-/// once. The holder removes the file, so a new holder checks that the path
-/// still names the locked file.
+/// An exclusive flock on a file for the lifetime of this object. The operating
+/// system releases it when the process ends, even by a crash. A forked child
+/// closes its copy of the descriptor at once. The holder removes the file
+/// before it releases the lock, so a new holder checks that the path still
+/// refers to the locked file.
 class FileLock {
 public:
   explicit FileLock(std::string path);
@@ -37,34 +39,39 @@ private:
   bool tryOnce();
   std::string path;
   Descriptor file;
-  int slot = -1; ///< slot number from closeInChildren()
+  int slot = -1; ///< slot number that closeInChildren() returned
 };
 
-/// Opens <root>/<arch>, which must not be a link: other users could replace the
-/// link's target.
+/// Opens <root>/<arch>. It must not be a symbolic link, because other users
+/// could replace the link's target.
 Result<Descriptor> openCacheFolder(const std::string &root,
                                    const std::string &arch);
 
 /// Creates <root>/<arch> such that only this user may write to it.
 Result<void> makeCacheFolder(const std::string &root, const std::string &arch);
 
-/// Warns that entries cannot be stored in a folder, once per process.
+/// Logs a warning that entries cannot be stored in a folder. Warns once per
+/// process.
 void reportNoFolder(const std::string &folder, const std::string &why);
 
-/// Warns that writing an entry has failed, once per process and folder.
+/// Logs a warning that writing an entry has failed. Warns once per process and
+/// folder.
 void reportNotStored(const std::string &folder, const std::string &why);
 
-/// Warns of an entry that another user owns, once per process and folder.
+/// Logs a warning about an entry that another user owns. Warns once per process
+/// and folder.
 void reportForeignEntry(const std::string &entry, const std::string &why);
 
-/// Warns of a folder that other users may write to, once per process.
+/// Logs a warning about a folder that other users may write to. Warns once per
+/// process.
 void reportOpenFolder(const std::string &folder);
 
 /// Renames a damaged entry to `<entry>.damaged-<process>-<number>` and logs the
-/// reason. Only one renamed copy is kept for each entry.
+/// reason. Only one renamed copy per entry is kept.
 void moveAside(const std::string &entry, const std::string &why);
 
-/// Removes the entries of a folder that were moved aside more than a week ago.
+/// Removes the damaged entries in a folder that were renamed more than a week
+/// ago.
 void removeOldDamaged(const std::string &folder);
 
 } // namespace moec::runtime

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels with the longest compile time come first.
+// Implements orderByTime(): kernels with the longest compile time are compiled
+// first.
 //
 //===----------------------------------------------------------------------===//
 

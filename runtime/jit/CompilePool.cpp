@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Worker threads take kernels from a shared list. Each thread has its own
-// compiler: see Compilers.h.
+// compiler (runtime/jit/Compilers.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,8 +45,8 @@ using namespace moec::runtime;
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The texts of one package with their hashes from the manifest. validate() has
-/// already checked the hashes.
+/// The source texts of one package, with their hashes from the manifest. The
+/// hashes need no check here, because validate() has already checked them.
 class TextTable {
 public:
   explicit TextTable(const PackageFiles &files) : files(files) {}
@@ -85,8 +85,9 @@ static Result<Recipe> makeRecipe(TextTable &texts, const Target &target,
   return recipe;
 }
 
-/// Changes a recipe to compile to PTX, for a virtual architecture, without
-/// ptxas, and with source lines, which the emulator reports.
+/// Changes a recipe so that it compiles to PTX instead of a cubin: a virtual
+/// architecture, no ptxas options, and source lines, which the emulator
+/// reports.
 static void takePtx(Recipe &recipe) {
   std::erase_if(recipe.options, [](const std::string &option) {
     return option.find("ptxas") != std::string::npos;
@@ -117,11 +118,12 @@ Result<std::string> moec::runtime::compileKernelToPtx(const PackageFiles &files,
 // Number of concurrent compilations
 //===----------------------------------------------------------------------===//
 
-/// Upper estimate of the memory that compiling one large kernel needs.
+/// Upper estimate of the memory that the compilation of one large kernel needs,
+/// in bytes.
 static constexpr int64_t kBytesPerCompile = int64_t(400) << 20;
 
-/// Returns MemAvailable of /proc/meminfo in bytes, or nullopt if it is not
-/// there.
+/// Returns MemAvailable from /proc/meminfo in bytes, or nullopt if the file
+/// does not contain it.
 static std::optional<int64_t> availableMemory() {
   std::ifstream info("/proc/meminfo");
   std::string word;
@@ -155,7 +157,8 @@ Result<int> moec::runtime::chooseJobs(int asked, size_t work) {
 // Compiling
 //===----------------------------------------------------------------------===//
 
-/// Returns the package's own cubin if its hash is the one in the manifest.
+/// Returns the cubin in the package if its hash equals the hash in the
+/// manifest, or null.
 static const std::string *packageCubin(const PackageFiles &files,
                                        const Kernel &kernel) {
   if (kernel.cubin.empty())
@@ -173,7 +176,7 @@ static const std::string *packageCubin(const PackageFiles &files,
   return &file->second;
 }
 
-/// Writes source and cubin to MOEC_DUMP_DIR for human readers. Failures are
+/// Writes the source and cubin to MOEC_DUMP_DIR for debugging. Failures are
 /// logged as warnings.
 static void dump(const Recipe &recipe, const std::string &cubin) {
   std::string folder = envString("MOEC_DUMP_DIR");
@@ -189,8 +192,8 @@ static void dump(const Recipe &recipe, const std::string &cubin) {
     log(LogLevel::Warning, "MOEC_DUMP_DIR: {}", done.error().message);
 }
 
-/// Runs `work` in `count` threads and waits until all have ended. Calls
-/// `interrupt` once if the caller is interrupted during that time.
+/// Runs `work` in `count` threads and waits until all threads have ended. If
+/// the calling thread is interrupted meanwhile, calls `interrupt` once.
 static void runAndWait(int count, const std::function<void()> &work,
                        const std::function<void()> &interrupt) {
   constexpr auto kPause = std::chrono::milliseconds(50);
@@ -220,7 +223,7 @@ static void runAndWait(int count, const std::function<void()> &work,
     thread.join();
 }
 
-/// Returns the folder of the cache, or "" if kernels are not cached.
+/// Returns the folder of the kernel cache, or "" if kernels are not cached.
 static std::string chooseCacheFolder(const CompileSettings &settings) {
   if (settings.cacheFolder)
     return *settings.cacheFolder;
@@ -232,10 +235,10 @@ static std::string chooseCacheFolder(const CompileSettings &settings) {
 }
 
 namespace {
-/// The kernels of a target for which the package has no usable cubin.
+/// The kernels of a target that have no usable cubin in the package.
 struct Misses {
   std::vector<size_t> kernels; ///< indices into Target::kernels
-  std::vector<Recipe> recipes; ///< by index into Target::kernels
+  std::vector<Recipe> recipes; ///< indexed like Target::kernels
 };
 
 /// Worker threads that take cache misses from a shared list and compile them or
@@ -247,8 +250,9 @@ public:
       : cache(cache), strict(strict), compilers(compilers), misses(misses),
         kernels(kernels), errors(misses.recipes.size()) {}
 
-  /// Processes all misses. The calling thread only waits, because it is the one
-  /// that a host can interrupt. Returns false if it was interrupted.
+  /// Processes all misses. The calling thread only waits, because only this
+  /// thread can receive an interrupt from the host program. Returns false if it
+  /// was interrupted.
   bool run(int jobs, Progress &progress) {
     runAndWait(
         jobs, [&] { takeKernels(progress); },
@@ -300,8 +304,8 @@ private:
 };
 } // namespace
 
-/// Copies the package's own cubins to `kernels`, and creates recipes for the
-/// other kernels.
+/// Copies the usable cubins of the package to `kernels`, and creates recipes
+/// for all other kernels.
 static Result<Misses> findMisses(const PackageFiles &files,
                                  const Target &target,
                                  const CompileSettings &settings,
@@ -322,7 +326,7 @@ static Result<Misses> findMisses(const PackageFiles &files,
     auto recipe = TRY(::makeRecipe(texts, target, kernel));
     if (settings.ptx)
       takePtx(recipe);
-    // See moe/core/deadline.cuh.
+    // The macro is used by moe/core/deadline.cuh.
     if (settings.spinDeadline > 0)
       recipe.options.push_back(
           fmt::format("-DMOEC_SPIN_DEADLINE={}", settings.spinDeadline));
@@ -348,8 +352,8 @@ moec::runtime::compileKernels(const PackageFiles &files, const Target &target,
   }
 
   const uint64_t bound = TRY(envBytes("MOEC_CACHE_SIZE"));
-  // Without NVRTC the cache may still have all kernels; a miss then reports the
-  // missing compiler.
+  // Without NVRTC the cache may still contain all kernels. If it does not, the
+  // miss reports the missing compiler.
   auto location = findNvrtc(settings.nvrtcPath);
   if (location)
     for (size_t i : misses.kernels)

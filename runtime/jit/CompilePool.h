@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Obtains the cubins of a package's kernels: from the package if they are
-// valid, else from the cache, else from NVRTC, in parallel. Loading, `moec-run
-// --prebuild` and the compiler's ahead-of-time step all use this code, so that
-// they create and find the same entries.
+// Obtains the cubins of a package's kernels, in parallel: from the package if
+// they are valid, otherwise from the cache, otherwise from NVRTC. Loading,
+// `moec-run --prebuild` and the compiler's ahead-of-time step all use this
+// code, so that they create and find the same cache entries.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,16 +30,17 @@ struct CompileSettings {
   bool strict = false;
   /// Number of concurrent compilations; 0: chosen by chooseJobs().
   int jobs = 0;
-  /// nullopt: envCacheFolder(); "": no cache on disk.
+  /// nullopt: the folder of envCacheFolder(); "": no cache on disk.
   std::optional<std::string> cacheFolder;
   std::string nvrtcPath; ///< argument of findNvrtc()
-  /// Use the cubins in the package.
+  /// True: use the cubins in the package.
   bool usePackageCubins = true;
-  /// Compile to PTX for the emulator instead of cubins. The package's cubins
-  /// are then not used.
+  /// True: compile to PTX for the emulator instead of cubins. The cubins in the
+  /// package are then not used.
   bool ptx = false;
-  /// Deadline of waits inside kernels, in milliseconds; 0: no deadline. The
-  /// package's cubins have no deadline, so with one all kernels are compiled.
+  /// Deadline for spin waits inside kernels, in milliseconds; 0: no deadline.
+  /// Cubins in the package have no deadline, so if one is set, all kernels are
+  /// compiled.
   int64_t spinDeadline = 0;
 };
 
@@ -50,9 +51,9 @@ struct CompiledKernel {
   double compileMilliseconds = 0;
 };
 
-/// Statistics of a compilation, for reports.
+/// Statistics of the compilation step, for reports.
 struct CompileSummary : CompilersUsed {
-  double compileMilliseconds = 0; ///< wall time of the whole step
+  double compileMilliseconds = 0; ///< wall-clock time of the whole step
   int jobs = 1;
 };
 
@@ -62,21 +63,21 @@ struct CompileOutcome {
 };
 
 /// Returns the number of concurrent compilations for `work` kernels, from 1 to
-/// `work`: `asked` if it is set, else MOEC_JOBS, else one for each usable
-/// thread, limited by the free memory. InvalidArgument if MOEC_JOBS is not an
-/// integer.
+/// `work`. This is `asked` if it is set, otherwise MOEC_JOBS if it is set,
+/// otherwise one per usable thread, limited by the free memory. Returns
+/// InvalidArgument if MOEC_JOBS is not an integer.
 Result<int> chooseJobs(int asked, size_t work);
 
-/// Sorts kernels, given as indices in manifest order, into the order in which
-/// their compilations start. Kernels with many headers take longest and come
-/// first. Of kernels with equally many headers, those for many tokens come
-/// first; they are last in a manifest. A long compilation that starts late
-/// would run alone while other cores are idle.
+/// Sorts kernels, given as indices in manifest order, by estimated compile
+/// time, longest first. A long compilation that starts late would run alone
+/// while other cores are idle. Kernels with more headers are estimated to take
+/// longer. Among kernels with equally many headers, kernels for larger token
+/// counts, which come last in a manifest, are estimated to take longer.
 void orderByTime(std::vector<size_t> &kernels, const Target &target);
 
-/// Compiles every kernel of a target. The first error in kernel order is
-/// returned. The other kernels are compiled nevertheless, so that the cache is
-/// filled.
+/// Compiles every kernel of a target. If kernels fail, returns the error of the
+/// first of them in manifest order. All other kernels are compiled
+/// nevertheless, so that the cache contains them.
 Result<CompileOutcome> compileKernels(const PackageFiles &files,
                                       const Target &target,
                                       const CompileSettings &settings);
@@ -85,7 +86,7 @@ Result<CompileOutcome> compileKernels(const PackageFiles &files,
 Result<Recipe> makeRecipe(const PackageFiles &files, const Target &target,
                           const Kernel &kernel);
 
-/// Returns the PTX of one kernel, which is never cached.
+/// Returns the PTX of one kernel. PTX is never cached.
 Result<std::string> compileKernelToPtx(const PackageFiles &files,
                                        const Target &target,
                                        const Kernel &kernel);

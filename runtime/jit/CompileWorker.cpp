@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds, starts, uses and ends the worker program, and implements it.
+// Finds, starts, uses and ends the worker program moec-nvrtc, and implements
+// that program.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,8 +44,9 @@ using namespace moec::runtime;
 // Finding the program
 //===----------------------------------------------------------------------===//
 
-/// Returns why a program next to `binary` is not trusted, or "" if it is. Only
-/// users who may write the binary may be able to write the program.
+/// Returns the reason why the program next to `binary` is not trusted, or "" if
+/// it is trusted. A program is trusted if only users who may write `binary` may
+/// write the program.
 static std::string distrust(const struct stat &program,
                             const struct stat &binary) {
   if (program.st_uid != 0 && program.st_uid != ::geteuid() &&
@@ -99,7 +101,7 @@ Result<std::string> moec::runtime::findWorker() {
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The attributes of posix_spawn: descriptors and signals of the worker.
+/// The attributes for posix_spawn: file descriptors and signals of the worker.
 class Spawning {
 public:
   Spawning() {
@@ -113,10 +115,10 @@ public:
   Spawning(const Spawning &) = delete;
   Spawning &operator=(const Spawning &) = delete;
 
-  /// Sets the attributes of the worker. Its standard input is the socket, its
-  /// outputs are /dev/null, and it inherits no other descriptor of the host. No
-  /// signal is blocked, ignored or handled. The worker has its own process
-  /// group, so signals of the terminal do not reach it.
+  /// Sets the attributes for a worker. Its standard input is the socket, its
+  /// outputs are /dev/null, and it inherits no other descriptor of the host
+  /// process. No signal is blocked, ignored or handled. The worker has its own
+  /// process group, so signals from the terminal do not reach it.
   int prepare(int socket) {
     sigset_t none, all;
     ::sigemptyset(&none);
@@ -147,7 +149,8 @@ public:
 };
 } // namespace
 
-/// The time in which a worker has to end after its socket was closed.
+/// Maximum time until a worker ends after its socket was closed. After that it
+/// is killed.
 static constexpr auto kPatience = std::chrono::milliseconds(2000);
 
 /// Returns true if bytes arrive at the socket within `patience`.
@@ -163,7 +166,8 @@ static bool awaitBytes(int socket, std::chrono::milliseconds patience) {
   }
 }
 
-/// Makes sends and receives on the socket fail if no data moves for `pause`.
+/// Sets a timeout: sends and receives on the socket fail if no data is
+/// transferred for `pause`.
 static void setPause(int socket, std::chrono::milliseconds pause) {
   timeval time = {};
   time.tv_sec = pause.count() / 1000;
@@ -260,7 +264,7 @@ Result<WorkerAnswer> CompileWorker::compile(const WorkerJob &job,
 
 std::string moec::runtime::notCubin(std::string_view bytes,
                                     std::string_view entry) {
-  // The header of a 64-bit ELF file, and the machine number of CUDA.
+  // The header size of a 64-bit ELF file, and the ELF machine number of CUDA.
   constexpr size_t kHeaderBytes = 64;
   constexpr unsigned kCuda = 190;
   if (bytes.size() < kHeaderBytes || !bytes.starts_with("\x7f"
@@ -274,8 +278,8 @@ std::string moec::runtime::notCubin(std::string_view bytes,
   if (number(18, 2) != kCuda)
     return fmt::format("an ELF file of machine {}, expected {}", number(18, 2),
                        kCuda);
-  // Offsets of the table's offset, entry size and entry count, for the segments
-  // and the sections.
+  // Header offsets of three fields (table offset, entry size and entry count),
+  // first for the segment table, then for the section table.
   for (const auto &[offset, size, count] :
        {std::tuple(32, 54, 56), std::tuple(40, 58, 60)}) {
     const uint64_t tableBytes = number(size, 2) * number(count, 2);
@@ -290,8 +294,8 @@ std::string moec::runtime::notCubin(std::string_view bytes,
 }
 
 std::string CompileWorker::end(std::chrono::milliseconds time) {
-  // close() does not suffice, because a forked child of the host may have the
-  // socket, too.
+  // close() does not end the connection, because a forked child of the host may
+  // still have the socket open.
   ::shutdown(socket.get(), SHUT_RDWR);
   socket = Descriptor();
   const pid_t ended = std::exchange(process, -1);
@@ -304,7 +308,8 @@ std::string CompileWorker::end(std::chrono::milliseconds time) {
     if (got == ended)
       break;
     if (got < 0 && errno != EINTR) {
-      // The host ignores SIGCHLD, or its handler waits for every child.
+      // The host process ignores SIGCHLD, or its handler has waited for every
+      // child.
       hasCrashed = true;
       return "the host process has taken its exit status";
     }

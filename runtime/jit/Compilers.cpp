@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Worker processes compile if that saves time, else this process does.
+// Compiles in worker processes if that saves time, otherwise in this process.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +19,8 @@
 using namespace moec;
 using namespace moec::runtime;
 
-/// With one or two jobs, threads hardly wait for NVRTC's lock, so no process is
-/// started.
+/// With one or two jobs, threads rarely wait for NVRTC's lock, so worker
+/// processes are not started.
 static constexpr int kFewestJobsOfWorkers = 3;
 
 //===----------------------------------------------------------------------===//
@@ -63,7 +63,8 @@ std::optional<CompileWorker> Compilers::startWorker() {
       return std::nullopt;
     path = *program;
   }
-  // Threads start their workers concurrently, so the mutex is not held here.
+  // The mutex is not held here, so that threads start their workers
+  // concurrently.
   Result<CompileWorker> worker = CompileWorker::start(path);
   std::lock_guard lock(mutex);
   if (worker) {
@@ -108,7 +109,8 @@ Compilers::OfThread::compileInWorker(const Recipe &recipe) {
   if (!answer) {
     const bool crashed = worker->crashed();
     worker.reset();
-    // A kernel that ends a worker by a signal would end this process, too.
+    // A kernel that crashes a worker would also crash this process, so this
+    // process does not retry it.
     if (crashed)
       return Error(answer.error().code,
                    "{}; MOEC_WORKER=off compiles it in the process that loads",

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each thread of a load has its own worker process. It calls NVRTC itself if
-// few kernels compile at once, if there is no worker, or after a worker has
-// failed. Neither NVRTC nor a worker starts before the first cache miss.
+// Each thread of a load has its own worker process. It calls NVRTC in this
+// process instead if few kernels are compiled concurrently, if there is no
+// worker program, or after a worker has failed. NVRTC and workers are started
+// only after the first cache miss.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@
 
 namespace moec::runtime {
 
-/// Statistics for reports.
+/// Statistics about the compilers that a load used, for reports.
 struct CompilersUsed {
   std::string nvrtcPath, nvrtcFoundBy; ///< "" if NVRTC was not opened
   double nvrtcOpenMilliseconds = 0;    ///< 0 if it was already open
@@ -38,21 +39,22 @@ public:
   Compilers(const Result<NvrtcLocation> &location, int jobs)
       : location(location), jobs(jobs) {}
 
-  /// The compiler of one thread; not thread-safe.
+  /// The compiler that one thread uses. Not thread-safe.
   class OfThread {
   public:
     explicit OfThread(Compilers &all) : all(all) {}
     Result<Cubin> compile(const Recipe &recipe);
 
   private:
-    /// Returns nullopt if this process has to compile.
+    /// Compiles in a worker. Returns nullopt if this process has to compile.
     std::optional<Result<Cubin>> compileInWorker(const Recipe &recipe);
 
     Compilers &all;
     std::optional<CompileWorker> worker;
   };
 
-  /// Ends compilations in workers and prevents new ones. Thread-safe.
+  /// Ends all compilations in workers and prevents new compilations.
+  /// Thread-safe.
   void interrupt() { stop = true; }
 
   /// Returns the statistics. Must be called after all threads have ended.

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Finds libnvrtc and its builtins. No library is loaded here; libraries are
-// identified by their build-ids.
+// Finds libnvrtc and its builtins library. No library is loaded during the
+// search; libraries are identified by their build-ids.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,8 +45,8 @@ static std::vector<std::string> expandPattern(const std::string &pattern) {
 }
 
 /// Returns the version numbers after `.so.` in a file name: {13} or {13, 0,
-/// 88}. Returns an empty list for any other name (libnvrtc.alt.so.13 has no
-/// ".so" after the stem).
+/// 88}. Returns an empty list if the name does not start with `stem` and ".so."
+/// (for example libnvrtc.alt.so.13).
 static std::vector<int> versionOf(const std::string &path,
                                   std::string_view stem) {
   std::string name = path.substr(path.rfind('/') + 1);
@@ -67,9 +67,11 @@ static std::vector<int> versionOf(const std::string &path,
   return numbers;
 }
 
-/// Returns the newest `stem`.so.<version> of a folder with the given major
-/// version, if any. Of equal versions (links to one file) it returns the
-/// shortest name.
+/// Returns the newest `stem`.so.<version> in a folder, or nullopt if there is
+/// none. If `major` is set, only files of that major version are considered.
+/// Within one major version, the name with the fewest version numbers is
+/// preferred, because libnvrtc.so.13 is usually a link to the installed
+/// release.
 static std::optional<std::string> newestIn(const std::string &folder,
                                            std::string_view stem,
                                            std::optional<int> major) {
@@ -93,8 +95,8 @@ static std::optional<std::string> newestIn(const std::string &folder,
   return best;
 }
 
-/// Returns the location of a library file and its identity, or nullopt if there
-/// is no library.
+/// Returns the location and identity of the NVRTC at `path`, or nullopt if
+/// there is no library.
 static std::optional<NvrtcLocation> locate(const std::string &path,
                                            const std::string &foundBy) {
   std::string folder = path, library = path;
@@ -128,7 +130,7 @@ static std::optional<NvrtcLocation> locate(const std::string &path,
 }
 
 /// Returns the folders that the dynamic loader searches: LD_LIBRARY_PATH,
-/// RUNPATH and the system's folders.
+/// RUNPATH and the system folders.
 static std::vector<std::string> loaderFolders() {
   std::vector<std::string> folders;
   void *self = dlopen(nullptr, RTLD_NOW);
@@ -147,8 +149,8 @@ static std::vector<std::string> loaderFolders() {
   return folders;
 }
 
-/// Returns the path of an NVRTC that this process has already loaded (an engine
-/// that includes its own), or "".
+/// Returns the path of an NVRTC library that this process has already loaded,
+/// or "". Some inference engines load their own NVRTC.
 static std::string loadedNvrtc() {
   for (const char *name : {"libnvrtc.so.13", "libnvrtc.so.12"}) {
     void *library = dlopen(name, RTLD_NOW | RTLD_NOLOAD);
@@ -174,16 +176,16 @@ std::string moec::runtime::nvrtcPathIn(const std::string &folder) {
   return text ? text->substr(0, text->find('\n')) : "";
 }
 
-/// Returns the NVRTC that the file `nvrtc-path` names. A build folder has this
-/// file next to its programs and libraries. The path is not compiled in,
-/// because on another machine it might name another user's file.
+/// Returns the path in the file `nvrtc-path` next to this binary, or "". Only
+/// build folders contain this file. The path is not compiled in, because on
+/// another machine it might refer to a file of another user.
 static std::string pathOfBuild() {
   const std::string binary = pathOfOwnBinary();
   return binary.empty() ? "" : nvrtcPathIn(parentFolder(binary));
 }
 
-/// Returns the NVRTC at a path that the option or environment variable `by`
-/// specifies, or an error if there is none.
+/// Returns the NVRTC at a path that was set by the option or environment
+/// variable `by`, or an error if the path contains no NVRTC.
 static Result<NvrtcLocation> locateSet(const std::string &path,
                                        const char *by) {
   if (auto location = locate(path, by))
@@ -233,7 +235,8 @@ static Result<NvrtcLocation> search(const std::string &given) {
     auto paths = expandPattern(pattern);
     if (paths.empty())
       searched.push_back(pattern);
-    // The newest toolkit comes first.
+    // The paths are sorted, so the reverse order tries the newest toolkit
+    // first.
     for (auto path = paths.rbegin(); path != paths.rend(); ++path)
       if (auto location = attempt(*path, "a usual place"))
         return *location;
@@ -246,8 +249,8 @@ static Result<NvrtcLocation> search(const std::string &given) {
 }
 
 Result<NvrtcLocation> moec::runtime::findNvrtc(const std::string &given) {
-  // A result is cached for each given path and value of the variable. A failed
-  // search is repeated, because NVRTC may be installed later.
+  // Successful results are cached per given path and value of MOEC_NVRTC_PATH.
+  // A failed search is repeated, because NVRTC may be installed later.
   using Setting = std::pair<std::string, std::string>;
   struct Found {
     std::mutex mutex;

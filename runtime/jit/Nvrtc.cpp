@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Opens NVRTC with dlopen, resolves its C functions and compiles.
+// Opens NVRTC with dlopen, resolves its C functions and compiles with it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +27,7 @@
 using namespace moec;
 using namespace moec::runtime;
 
-/// The functions of NVRTC that are used. The pointer to nvrtcProgram is opaque.
+/// The NVRTC functions that moec uses. nvrtcProgram is an opaque pointer.
 struct Nvrtc::Functions {
   const char *(*getErrorString)(int);
   int (*version)(int *, int *);
@@ -50,8 +50,8 @@ static std::atomic<bool> opened = false;
 bool Nvrtc::everOpened() { return opened; }
 
 Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
-  // Instances are never closed or freed, because a thread may compile while the
-  // process ends.
+  // Instances are never closed or freed, because a thread may still compile
+  // while the process exits.
   struct Instances {
     std::mutex mutex;
     std::map<std::string, const Nvrtc *> of;
@@ -69,8 +69,8 @@ Result<const Nvrtc *> Nvrtc::open(const NvrtcLocation &location) {
 
 Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   auto start = Clock::now();
-  // NVRTC does not search for its builtins in its own folder. If they are
-  // already loaded, its dlopen by name finds them.
+  // NVRTC does not search for its builtins library in its own folder. If that
+  // library is already loaded, NVRTC's dlopen by name finds it.
   if (!location.builtins.empty() &&
       !dlopen(location.builtins.c_str(), RTLD_NOW | RTLD_LOCAL))
     log(LogLevel::Warning, "{} could not be opened: {}", location.builtins,
@@ -137,7 +137,7 @@ Result<const Nvrtc *> Nvrtc::load(const NvrtcLocation &location) {
   return nvrtc.release();
 }
 
-/// Refuses an arch that needs a later release of NVRTC.
+/// Returns an error if the arch needs a later release of NVRTC.
 Result<void> Nvrtc::checkArch(const Recipe &recipe) const {
   const std::optional<NvrtcVersion> first = firstNvrtcOf(recipe.arch);
   if (!first || *first <= versionNumber)
@@ -160,8 +160,8 @@ Result<Cubin> Nvrtc::run(const Recipe &recipe, bool ptx) const {
   for (const std::string &option : recipe.options)
     options.push_back(option.c_str());
 
-  // The program's name affects the bytes of the cubin, so it is always the
-  // same.
+  // The program name affects the bytes of the cubin, so every compilation uses
+  // the same name.
   void *program = nullptr;
   int status = functions->createProgram(
       &program, recipe.source->text.c_str(), "kernel.cu",

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// While it parses, NVRTC handles SIGINT, SIGTERM and SIGHUP by calling exit(4).
-// That would end the host process without Python's KeyboardInterrupt and
-// without removing temporary files. If two threads compile at once, the handler
-// may remain installed. No option disables it. The entry of signal() in NVRTC's
-// import table is therefore replaced, so that the host keeps these signals.
+// While NVRTC parses, it handles SIGINT, SIGTERM and SIGHUP by calling exit(4).
+// This would end the host process without Python's KeyboardInterrupt and
+// without removing temporary files. If two threads compile at the same time,
+// the handler may even remain installed. NVRTC has no option to disable it.
+// Therefore this file replaces the entry of signal() in NVRTC's import table,
+// so that the host's handlers stay installed.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,7 @@ namespace {
 
 using Handler = void (*)(int);
 
-/// The replacement of signal() for NVRTC.
+/// The function that NVRTC calls instead of signal().
 Handler signalOfNvrtc(int number, Handler handler) {
   if (number == SIGINT || number == SIGTERM || number == SIGHUP ||
       number == SIGQUIT)
@@ -39,7 +40,7 @@ Handler signalOfNvrtc(int number, Handler handler) {
   return ::signal(number, handler);
 }
 
-/// The tables of a loaded library that list its imported functions.
+/// The tables of a loaded library that describe its imported functions.
 struct Imports {
   const ElfW(Sym) *symbols = nullptr;
   const char *names = nullptr;
@@ -52,8 +53,8 @@ struct Imports {
 
 Imports importsOf(const link_map &map) {
   Imports found;
-  // The loader has already added the library's address to the pointers in
-  // glibc's list.
+  // In glibc, the loader has already added the library's base address to these
+  // pointers.
   for (const ElfW(Dyn) *row = map.l_ld; row->d_tag != DT_NULL; ++row) {
     const auto pointer = row->d_un.d_ptr;
     switch (row->d_tag) {
@@ -83,10 +84,11 @@ Imports importsOf(const link_map &map) {
 }
 
 /// Writes an address to a table that the loader may have made read-only.
+/// Returns false on failure.
 bool replace(void **entry, void *with) {
   const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
   const auto begin = reinterpret_cast<uintptr_t>(entry) & ~(page - 1);
-  // An entry is aligned, so it is within one page.
+  // The entry is aligned, so it does not cross a page boundary.
   if (::mprotect(reinterpret_cast<void *>(begin), page,
                  PROT_READ | PROT_WRITE) != 0)
     return false;

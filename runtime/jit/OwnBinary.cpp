@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Queries the dynamic loader for the file that contains an address.
+// Queries the dynamic loader for the file that contains this code.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +23,7 @@ std::string moec::runtime::pathOfOwnBinary() {
                reinterpret_cast<void **>(&map), RTLD_DL_LINKMAP) ||
       !map || !map->l_name)
     return "";
-  // The main program has an empty name in this list.
+  // The loader reports an empty name for the main program.
   const char *name = map->l_name[0] ? map->l_name : "/proc/self/exe";
   std::error_code failed;
   auto binary = std::filesystem::canonical(name, failed);

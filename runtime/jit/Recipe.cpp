@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The canonical text of a recipe. nlohmann::json objects sort their keys, so
+// The canonical text of a recipe. nlohmann::json sorts the keys of objects, so
 // equal recipes have equal texts.
 //
 //===----------------------------------------------------------------------===//
@@ -37,8 +37,9 @@ std::string Recipe::json() const {
       {"headers", headerHashes},
       {"compiler", compiler},
   };
-  // Bytes that are not UTF-8 must not throw. They are replaced by U+FFFD; texts
-  // are included only as hashes anyway.
+  // Bytes that are not UTF-8 are replaced by U+FFFD instead of causing an
+  // exception. Different texts remain distinguishable, because they are
+  // included as hashes.
   return recipe.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

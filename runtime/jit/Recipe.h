@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A recipe has the source, the headers by name and content, the options, the
-// arch and the compiler's identity; no path, date or host name. Equal recipes
-// yield equal cubins, so the SHA-256 of a recipe is the key of the kernel
-// cache.
+// A recipe consists of all inputs of a compilation: the source, the headers by
+// name and content, the options, the arch and the compiler's identity. It
+// contains no path, date or host name. Equal recipes yield equal cubins, so the
+// SHA-256 of a recipe is the key in the kernel cache.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,8 @@
 
 namespace moec::runtime {
 
-/// A text and its hash. The kernels of a package share their headers.
+/// A text and its hash. It is shared, because the kernels of a package include
+/// the same headers.
 struct HashedText {
   explicit HashedText(std::string text);
   /// `hash`: the precomputed hash of the text.
@@ -32,8 +33,8 @@ struct HashedText {
 };
 using SharedText = std::shared_ptr<const HashedText>;
 
-/// The recipe version. It is raised if the meaning of a recipe changes, so that
-/// older entries are not found.
+/// The recipe version. It is incremented if the meaning of a recipe changes, so
+/// that older cache entries are not found.
 inline constexpr int kRecipeVersion = 1;
 
 struct Recipe {
@@ -41,8 +42,8 @@ struct Recipe {
   std::string arch;  ///< such as sm_90a
   std::vector<std::string> options;
   SharedText source;
-  std::map<std::string, SharedText> headers; ///< by name as #included
-  /// Identity of the NVRTC (NvrtcLocation::identity), or "" if none was found.
+  std::map<std::string, SharedText> headers; ///< by name as in #include
+  /// Identity of NVRTC (NvrtcLocation::identity), or "" if no NVRTC was found.
   std::string compiler;
 
   /// Returns one line of canonical JSON, with hashes instead of texts.

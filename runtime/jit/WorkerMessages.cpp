@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Converts jobs and answers to lists of strings, and transfers such lists
+// Converts jobs and answers to lists of strings, and transfers these lists
 // through a socket.
 //
 //===----------------------------------------------------------------------===//
@@ -31,7 +31,7 @@ using namespace moec::runtime;
 // Transfer through the socket
 //===----------------------------------------------------------------------===//
 
-/// Limits of a message, which no job or answer reaches.
+/// Limits for a message. They are far above any real job or answer.
 static constexpr uint64_t kMostTexts = 1 << 16;
 static constexpr uint64_t kMostBytes = uint64_t(1) << 30;
 
@@ -91,8 +91,8 @@ std::optional<WorkerMessage> moec::runtime::receiveMessage(int socket) {
     if (!size)
       return std::nullopt;
     std::string &text = message.emplace_back();
-    // Memory is allocated only as bytes arrive, so a wrong length cannot
-    // allocate much.
+    // Memory is allocated in steps as bytes arrive, so a wrong length cannot
+    // cause a large allocation.
     for (size_t at = 0; at < *size; at = text.size()) {
       constexpr size_t kAtOnce = size_t(1) << 20;
       text.resize(std::min<size_t>(*size, at + kAtOnce));
@@ -109,7 +109,7 @@ std::optional<WorkerMessage> moec::runtime::receiveMessage(int socket) {
 
 namespace {
 /// Reads the strings of a message in order. A missing string or an invalid
-/// integer makes the whole message invalid.
+/// integer invalidates the whole message.
 class Texts {
 public:
   explicit Texts(WorkerMessage message) : message(std::move(message)) {}
@@ -121,7 +121,7 @@ public:
     }
     return std::move(message[at++]);
   }
-  /// Reads an integer from 0 to `most`.
+  /// Reads an integer from 0 to `most`, in decimal.
   int number(int most) {
     std::string digits = text();
     int got = 0;
@@ -134,7 +134,7 @@ public:
     }
     return got;
   }
-  /// Reads the number of strings that follow.
+  /// Reads the number of list elements that follow.
   int count() { return number(static_cast<int>(message.size() - at)); }
   LogLevel level() {
     return static_cast<LogLevel>(number(static_cast<int>(LogLevel::Debug)));
@@ -161,7 +161,7 @@ static std::string bytesOf(double value) {
   return std::string(reinterpret_cast<const char *>(&value), sizeof value);
 }
 
-/// The version of the messages, raised if a message changes.
+/// The message version, incremented if the format of a message changes.
 static constexpr int kMessagesVersion = 1;
 
 WorkerMessage moec::runtime::workerGreeting() {

@@ -5,14 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A process that loads kernels communicates with its moec-nvrtc over one
-// socket. The worker sends a greeting, then answers one job after the other. A
-// message is a list of strings: their number, then the length and the bytes of
-// each. The 8-byte integers have the machine's byte order.
+// A process that loads kernels communicates with its moec-nvrtc process over
+// one socket. The worker sends a greeting, then answers one job after the
+// other. A message is a list of strings. It is sent as the string count, then
+// the length and the bytes of each string. The count and the lengths are 8-byte
+// integers in the machine's byte order.
 //
-// Both ends belong to the same build. A malformed message nevertheless ends the
-// connection, and no message makes the reader allocate more memory than was
-// sent.
+// Both processes belong to the same build. A malformed message nevertheless
+// only ends the connection, and no message makes the reader allocate more
+// memory than was sent.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,21 +34,21 @@ namespace moec::runtime {
 
 using WorkerMessage = std::vector<std::string>;
 
-/// Sends a message. Returns false if the other end is closed. Raises no
-/// SIGPIPE.
+/// Sends a message. Returns false if the other end is closed; SIGPIPE is not
+/// raised.
 bool sendMessage(int socket, const WorkerMessage &message);
-/// Receives a message. Returns nullopt if the other end is closed or the data
-/// is not a message.
+/// Receives a message. Returns nullopt if the other end is closed or if the
+/// data is not a valid message.
 std::optional<WorkerMessage> receiveMessage(int socket);
 
-/// Returns a worker's first message: its name, the version of moec and the
-/// version of the messages. Both ends must agree in all of them.
+/// Returns the worker's first message: its name, the version of moec and the
+/// message version. Both processes must have the same values.
 WorkerMessage workerGreeting();
 
 struct WorkerJob {
   NvrtcLocation nvrtc;
   Recipe recipe;
-  /// The most verbose level of the messages that the worker sends.
+  /// The maximum log level of the messages that the worker sends.
   LogLevel level = LogLevel::Warning;
 };
 WorkerMessage toMessage(const WorkerJob &job);
@@ -55,7 +56,7 @@ std::optional<WorkerJob> jobOf(WorkerMessage message);
 
 struct WorkerAnswer {
   Result<Cubin> cubin = Cubin();
-  double openMilliseconds = 0; ///< opening time of NVRTC in this worker
+  double openMilliseconds = 0; ///< time that this worker needed to open NVRTC
   std::vector<std::pair<LogLevel, std::string>> log;
 };
 WorkerMessage toMessage(const WorkerAnswer &answer);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes the sizes, argument bytes and grid of a launch. The packer stores
-// indices, so a run does no lookup by name.
+// Computes the value sizes, argument blocks and grid of a launch. A packer
+// stores indices of values, so a run looks up no names.
 //
 //===----------------------------------------------------------------------===//
 
@@ -98,7 +98,8 @@ Result<int64_t> moec::valueBytes(const Value &value, const Symbols &symbols,
   int64_t count = TRY(elementCount(value, symbols));
   if (count == 0)
     return 0;
-  // The offset of the last element is the sum of (extent - 1) * stride.
+  // The element offset of the last element is the sum of (extent - 1) * stride
+  // over all dimensions.
   int64_t last = 0, contiguous = 1;
   for (size_t i = value.shape.size(); i-- > 0;) {
     int64_t extent = TRY(value.shape[i].evaluate(symbols));
@@ -141,8 +142,8 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                                 fmt::join(value.elementTypes, " or "),
                                 elementType));
   int64_t own = TRY(rowStride(value, symbols));
-  // A value with several element types is accessed element by element, so it
-  // needs only the alignment of the given type.
+  // Kernels access a value with several element types element by element, so
+  // the address only needs the alignment of one element.
   const int64_t alignment =
       value.elementTypes.size() > 1
           ? std::min(value.alignment, (type->bits + 7) / 8)
@@ -173,7 +174,7 @@ Result<BoundValue> moec::bindValue(const Value &value, const Symbols &symbols,
                       fmt::format("expected a row stride of at least {} "
                                   "elements, got {}",
                                   own, givenRowStride));
-    // Every row must have the same alignment as the first one.
+    // Every row must have the same alignment as the first row.
     if (static_cast<__int128>(givenRowStride) * type->bits % (alignment * 8))
       return argument(
           ErrorCode::Misaligned,

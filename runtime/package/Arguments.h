@@ -24,12 +24,13 @@
 
 namespace moec {
 
-/// A value bound to an address for a run. Address 0 means that the value is
-/// absent.
+/// A value that is bound to an address for a run. Address 0 means that the run
+/// does not have the value.
 struct BoundValue {
   uint64_t address = 0;  ///< device address, or host address on the host device
   int64_t rowStride = 0; ///< outermost stride in elements
-  int32_t elementCode = 0; ///< code of the element type given at this run
+  /// Code of the element type that the caller passed for this run.
+  int32_t elementCode = 0;
 };
 
 /// Returns the symbols of a manifest for a token count: tokens, rows,
@@ -38,32 +39,36 @@ struct BoundValue {
 Result<Symbols> symbolsFor(const Manifest &manifest, int64_t tokens,
                            std::optional<int64_t> smCount = std::nullopt);
 
-/// Returns the total token count of the ranks of a run, each of which has `own`
-/// tokens. This total is the symbol `tokens`. TooManyTokens if there are
-/// several ranks and the total exceeds the manifest's max_tokens.
+/// Returns the total token count of a run over all ranks, if each rank has
+/// `own` tokens. This total is the symbol `tokens`. Returns TooManyTokens if
+/// there are several ranks and the total exceeds the manifest's max_tokens.
 Result<int64_t> tokensOfRanks(const Manifest &manifest, int64_t own);
 
-/// Returns the error of a run with more tokens than the manifest's max_tokens.
+/// Returns the error for a run whose token count exceeds the manifest's
+/// max_tokens.
 Error tooManyTokens(const Manifest &manifest, int64_t tokens);
 
-/// Returns the number of elements of the logical shape.
+/// Returns the number of elements, the product of all extents.
 Result<int64_t> elementCount(const Value &value, const Symbols &symbols);
-/// Returns the outermost stride in elements according to the manifest: that of
-/// `strides`, or the product of the inner extents (1 for a vector or scalar).
+/// Returns the outermost stride in elements according to the manifest: the
+/// first of `strides` if they are set, otherwise the product of the inner
+/// extents (1 for a vector or scalar).
 Result<int64_t> rowStride(const Value &value, const Symbols &symbols);
 /// Returns the number of bytes from the first element to the end of the last
-/// one; 0 if an extent is 0. `elementType` "" is the default type, and
-/// `givenRowStride` 0 is the manifest's stride.
+/// element, or 0 if an extent is 0. If `elementType` is "", the default element
+/// type is used; if `givenRowStride` is 0, the manifest's row stride is used.
 Result<int64_t> valueBytes(const Value &value, const Symbols &symbols,
                            std::string_view elementType = "",
                            int64_t givenRowStride = 0);
 
-/// Checks what a caller passes for a value and binds it. The element type must
-/// be one of the value's; "" is the default. The address must have the value's
-/// alignment, or if the value has several types, at most the size of the given
-/// type. The row stride (0: the manifest's) must be at least the contiguous one
-/// and keep the alignment; it may differ from the contiguous one only if
-/// callerRowStride is set. Address 0 is an error unless the value is optional.
+/// Checks the address, element type and row stride that a caller passes for a
+/// value, and binds the value. The element type must be one of the value's
+/// types; "" selects the default. The address must have the value's alignment;
+/// if the value has several types, the alignment of one element is sufficient.
+/// `givenRowStride` 0 selects the manifest's row stride. Another row stride is
+/// only accepted if callerRowStride is set; it must be at least the
+/// manifest's and keep the alignment. Address 0 is an error unless the value is
+/// optional.
 Result<BoundValue> bindValue(const Value &value, const Symbols &symbols,
                              uint64_t address,
                              std::string_view elementType = "",
@@ -77,24 +82,25 @@ size_t valueCount(const Manifest &manifest, const Target &target);
 const Value &valueAt(const Manifest &manifest, const Target &target,
                      size_t index);
 
-/// The sources of the fields of an argument block.
+/// The data from which the fields of an argument block are filled.
 struct ArgumentSources {
-  std::span<const BoundValue> values; ///< by valueIndex
-  Symbols symbols;                    ///< `experts` is set in a pack step
+  std::span<const BoundValue> values; ///< indexed by valueIndex
+  Symbols symbols;                    ///< `experts` is set only in a pack step
   int64_t firstExpert = 0;            ///< first expert of a pack step
   /// Writes the 128 bytes of target.tensorMaps[index]. Only kernels with tensor
   /// maps need it.
   const std::function<Result<void>(size_t index, std::byte *destination)>
       *tensorMap = nullptr;
-  /// Device addresses of the table of all windows' addresses and of the
-  /// ExchangeBlock, if the context has a window.
+  /// Device addresses for a context with a window: the table of all ranks'
+  /// window addresses, and the ExchangeBlock.
   uint64_t peers = 0, status = 0;
 };
 
 /// Fills the argument block of one kernel.
 class ArgumentPacker {
 public:
-  /// Resolves the names. An unknown name is an InvalidManifest error.
+  /// Resolves the names of values and tensor maps to indices. An unknown name
+  /// is an InvalidManifest error.
   static Result<ArgumentPacker>
   create(const Manifest &manifest, const Target &target, const Kernel &kernel);
 
@@ -102,10 +108,10 @@ public:
   int64_t bytes() const { return blockBytes; }
   int64_t alignment() const { return blockAlignment; }
 
-  /// Writes `bytes()` bytes, with zeros in gaps. Allocates memory only if it
-  /// fails. Errors name the kernel and the field: a value that is not optional
-  /// and has no address, a size that does not fit its field, or a missing
-  /// tensor-map callback.
+  /// Writes `bytes()` bytes; gaps between fields become zero. Allocates memory
+  /// only if it fails. Errors name the kernel and the field. It is an error if
+  /// a value that is not optional has no address, if a size does not fit its
+  /// field, or if the tensor-map callback is missing.
   Result<void> pack(const ArgumentSources &sources, std::byte *block) const;
 
 private:
@@ -123,17 +129,17 @@ private:
   std::vector<Field> fields;
 };
 
-/// Returns the number of CTAs of a launch in x, y, z. A persistent grid has
+/// Returns the number of CTAs of a launch in x, y and z. A persistent grid has
 /// min(tiles, SMs * ctasPerSm) CTAs, rounded down to a multiple of the cluster
-/// size, and needs symbols.smCount. Extents outside 1..2^31-1 (x) or 1..65535
+/// size; it requires symbols.smCount. Extents outside 1..2^31-1 (x) or 1..65535
 /// (y, z) are errors.
 Result<std::array<int64_t, 3>>
 gridOf(const Launch &launch, const Kernel &kernel, const Symbols &symbols);
 
-/// Returns the variant that serves `tokens` (>= 1) tokens on a device with
-/// `smCount` SMs. A TooManyTokens error names the limit and the max_tokens that
-/// would suffice. `whyUnfit`: for each variant, the reason why it cannot run on
-/// the device, or ""; if it is empty, all variants can.
+/// Returns the variant that a run of `tokens` (>= 1) tokens uses on a device
+/// with `smCount` SMs. A TooManyTokens error names the limit and the max_tokens
+/// that would suffice. `whyUnfit`: for each variant, the reason why the device
+/// cannot run it, or ""; if the span is empty, the device can run all variants.
 Result<const Variant *>
 selectVariant(const Manifest &manifest, const Target &target, int64_t tokens,
               int64_t smCount, std::span<const std::string> whyUnfit = {});

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Private to runtime/package. Every check returns the first error, with its
-// JSON path.
+// Private to runtime/package. Every check returns the first error that it
+// finds; the message contains the JSON path.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,7 +49,7 @@ public:
                            int64_t least, int64_t most);
   Result<void> checkInteger(const std::string &path, int64_t value,
                             int64_t least, int64_t most);
-  /// Checks that `value` is one of `words`.
+  /// Checks that `value` is contained in `words`.
   Result<void> checkWord(const std::string &path, const std::string &value,
                          std::initializer_list<std::string_view> words);
 
@@ -118,9 +118,9 @@ public:
 std::vector<std::string> touchedValues(const Target &target,
                                        const Kernel &kernel);
 
-/// Returns symbols for the token counts at which a range is checked: both ends,
-/// their neighbors and a few counts between, each with a small and a large SM
-/// count.
+/// Returns symbols for sampled token counts of a range: both ends, their
+/// neighbors and a few counts between. There are two sets of symbols per token
+/// count, with a small and a large SM count.
 std::vector<Symbols> sampleSymbols(const Manifest &manifest, int64_t minTokens,
                                    int64_t maxTokens);
 

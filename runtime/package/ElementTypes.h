@@ -5,13 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The element types of a manifest, spelled as in MLIR, with their sizes and
-// their names elsewhere. All other properties of a type (its rounding, its
-// largest value) are defined by the code that computes with it.
+// The element types of a manifest, named as in MLIR, with their sizes and with
+// their names in C++, safetensors, PyTorch and vLLM. All other properties of a
+// type, such as its rounding and its largest value, are defined by the code
+// that computes with the type.
 //
-// If a caller may choose the type at each run, the kernel receives a type code,
-// which is the type's row index in kElementTypes. Generated kernels assert that
-// these codes are equal to those of the templates (moe::ElementCode).
+// If a caller may choose an element type at each run, the kernel receives a
+// type code, which is the type's row index in kElementTypes. Generated kernels
+// contain assertions that these codes equal the codes of the templates
+// (moe::ElementCode).
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +36,8 @@ struct ElementType {
   std::string_view cpp;    ///< C++ type in kernels; "": kernels do not have it
   std::string_view stored; ///< name in safetensors; "": stored as bytes
   /// Other names: PyTorch's (without "torch.") and those of vLLM's
-  /// FusedMoEQuantDesc. Only a type with such a name may be used by a scheme.
+  /// FusedMoEQuantDesc. Quantization schemes may only use types that have such
+  /// a name.
   WordList spellings;
 };
 
@@ -55,7 +58,7 @@ inline constexpr ElementType kElementTypes[] = {
     {"f4E2M1FN", 4, true, "moe::e2m1", "F4", "float4_e2m1fn_x2"},
 };
 
-/// Returns the type called `name`, or null.
+/// Returns the element type called `name`, or null.
 constexpr const ElementType *findElementType(std::string_view name) {
   for (const ElementType &type : kElementTypes)
     if (type.name == name)
@@ -63,7 +66,7 @@ constexpr const ElementType *findElementType(std::string_view name) {
   return nullptr;
 }
 
-/// Returns the type that safetensors calls `stored`, or null.
+/// Returns the element type whose safetensors name is `stored`, or null.
 constexpr const ElementType *elementTypeOfStored(std::string_view stored) {
   for (const ElementType &type : kElementTypes)
     if (!stored.empty() && type.stored == stored)
@@ -71,12 +74,12 @@ constexpr const ElementType *elementTypeOfStored(std::string_view stored) {
   return nullptr;
 }
 
-/// Returns the type code that an argument block contains.
+/// Returns the type code of an element type, as argument blocks contain it.
 constexpr int32_t codeOf(const ElementType &type) {
   return static_cast<int32_t>(&type - kElementTypes);
 }
 
-/// Returns the type with the given code, or null.
+/// Returns the element type with type code `code`, or null.
 constexpr const ElementType *elementTypeOfCode(int64_t code) {
   return code >= 0 && code < static_cast<int64_t>(std::size(kElementTypes))
              ? &kElementTypes[code]

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// An expression is a list of its parts in postfix order, so each part of an
-// untrusted text costs only 16 bytes. The grammar has no negative constants, so
-// -n is written as `0 - n`.
+// An expression is stored as a list of operands and operations in postfix
+// order, so each of them costs only 16 bytes, even for an untrusted text. The
+// grammar has no negative constants, so -n is written as `0 - n`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,13 +45,13 @@ constexpr std::string_view kSymbolNames =
     "tokens, rows, max_tokens, sm_count, experts, local_begin, add_w2_bias, "
     "add_zero_experts, own_tokens, rank";
 
-/// Limits of an untrusted manifest, which bound the cost of the recursions
-/// below. The canonical form of a text within the other limits is within the
-/// first one.
+/// Limits for expressions in an untrusted manifest, which bound the depth and
+/// cost of the recursions below. If a text is within the limits for nesting and
+/// operands, its canonical form is within the limit for the length.
 constexpr size_t kMaxTextLength = 65536;
 constexpr int kMaxNesting = 64;
 constexpr size_t kMaxOperands = 1024;
-/// Number of characters of an expression that a message shows.
+/// Maximum number of characters of an expression that an error message shows.
 constexpr size_t kShownText = 200;
 
 std::string constantText(int64_t value) {
@@ -83,8 +83,8 @@ Expression::Failure Expression::apply(Kind kind, int64_t lhs, int64_t rhs,
   case Kind::CeilDiv:
     if (rhs < 1)
       return Failure::Divisor;
-    // Division truncates toward zero, which is already rounding up for a
-    // negative dividend.
+    // Division truncates toward zero, which already rounds up if the dividend
+    // is negative.
     result = lhs / rhs + (lhs % rhs > 0);
     return Failure::None;
   case Kind::Min:
@@ -132,8 +132,8 @@ Expression Expression::make(Kind kind, Expression lhs, Expression rhs) {
 // Conversion to and from text
 //===----------------------------------------------------------------------===//
 
-/// The text of a subexpression and its precedence: sums 1, products 2,
-/// everything else 3.
+/// The text of a subexpression and its precedence: 1 for + and -, 2 for *, 3
+/// for everything else.
 struct Expression::Printed {
   std::string text;
   int precedence = 3;
@@ -170,7 +170,7 @@ std::string Expression::text() const {
   return print(end).text;
 }
 
-/// A recursive descent parser of the grammar in Expression.h.
+/// A recursive descent parser for the grammar in runtime/package/Expression.h.
 struct Expression::Parser {
   std::string_view text;
   size_t position = 0;

@@ -17,11 +17,11 @@
 //               | local_begin | add_w2_bias | add_zero_experts | own_tokens
 //               | rank
 //
-// `rows` is the manifest's upper bound on the number of permuted rows
+// `rows` is the manifest's upper bound for the number of permuted rows
 // (Manifest::rows). `experts` is the number of experts of a pack step.
-// `local_begin`, `add_w2_bias`, `add_zero_experts` and `rank` belong to the
-// rank that runs (Manifest::ranks); only kernel arguments may use them.
-// `own_tokens` is one rank's part of `tokens` if a package gathers tokens
+// `local_begin`, `add_w2_bias`, `add_zero_experts` and `rank` are properties of
+// the rank that runs (Manifest::ranks); only kernel arguments may use them.
+// `own_tokens` is the number of tokens of one rank if a package gathers tokens
 // (Manifest::tokenRanks). The compiler's planner, the launcher and the host
 // device all use this evaluator.
 //
@@ -40,17 +40,18 @@
 
 namespace moec {
 
-/// Values of the symbols. An expression must not use an absent symbol.
+/// Values of the symbols. It is an error to evaluate an expression that uses an
+/// absent symbol.
 struct Symbols {
   std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
-  /// Values of the rank that runs.
+  /// Properties of the rank that runs.
   std::optional<int64_t> localBegin, addW2Bias, addZeroExperts, rank;
   /// Present if the package gathers tokens (Manifest::tokenRanks).
   std::optional<int64_t> ownTokens;
 };
 
-/// Returns "tokens = 7, rows = 56", for messages. Symbols of a rank are
-/// omitted.
+/// Returns a text for messages, such as "tokens = 7, rows = 56". Rank
+/// properties are omitted.
 std::string describe(const Symbols &symbols);
 
 class Expression {
@@ -63,18 +64,18 @@ public:
   static Expression symbol(std::string_view name);
   static Result<Expression> parse(std::string_view text);
 
-  /// Evaluates in 64 bits. An overflow, an absent symbol or a divisor < 1 is an
-  /// error that shows the expression.
+  /// Evaluates the expression in 64 bits. An overflow, an absent symbol or a
+  /// divisor < 1 is an error; the message shows the expression.
   Result<int64_t> evaluate(const Symbols &symbols) const;
 
-  /// Returns the value if the expression has no symbols.
+  /// Returns the value if the expression is a constant.
   std::optional<int64_t> constant() const;
   bool uses(std::string_view symbol) const;
-  /// Returns the expression with one symbol replaced by another.
+  /// Returns a copy of the expression in which `symbol` is replaced by `other`.
   Expression renamed(std::string_view symbol, std::string_view other) const;
 
-  /// Returns the canonical text; parse(text()) yields an equal expression.
-  /// Construction folds constants and simplifies x + 0, x * 1 and x * 0.
+  /// Returns the canonical text; parse(text()) yields an equal expression. The
+  /// operators fold constants and simplify x + 0, x * 1 and x * 0.
   std::string text() const;
   bool operator==(const Expression &other) const = default;
 

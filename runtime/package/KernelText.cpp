@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // NVRTC has no option that prevents #include and __has_include from accessing
-// the file system (--no-source-include still allows absolute paths), so the
-// text itself is checked.
+// the file system (--no-source-include still allows absolute paths). Therefore
+// this file checks the source text itself.
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,14 +38,14 @@ bool isWordPart(char c) {
          (c >= 'A' && c <= 'Z');
 }
 
-/// Words that access a file, or from which such a word can be formed. None of
-/// them needs a `#`.
+/// Character sequences that access a file, or that can be used to form such a
+/// directive without a `#`.
 constexpr std::string_view kForbidden[] = {
-    "__has_",              // opens the file in its argument
-    "_Pragma", "__pragma", // a directive without #
+    "__has_", // __has_include and __has_embed open the file in their argument
+    "_Pragma", "__pragma", // directives without #
     "%:",      "?\?=",     // other spellings of #
     "?\?/",                // another spelling of the backslash
-    "\\u",     "\\U",      // any character
+    "\\u",     "\\U",      // escapes for any character
 };
 
 class TextCheck {
@@ -71,10 +71,11 @@ public:
 private:
   std::string text; ///< without line continuations
   std::set<std::string> names;
-  size_t defineBegin = 0, defineEnd = 0; ///< the range of the last #define line
+  /// The range of the most recent #define line.
+  size_t defineBegin = 0, defineEnd = 0;
 
-  /// Joins continued lines. Characters that compilers interpret differently are
-  /// refused.
+  /// Joins continued lines. Returns an error for characters that compilers
+  /// interpret differently.
   Result<void> splice(std::string_view given) {
     text.reserve(given.size());
     for (size_t i = 0; i < given.size(); ++i) {
@@ -116,8 +117,8 @@ private:
     return std::string_view(text).substr(at, end - at);
   }
 
-  /// Checks the text after a `#`, which starts a directive or stringizes a
-  /// macro parameter.
+  /// Checks the text after a `#`. The `#` starts a directive or, in a #define,
+  /// stringizes a macro parameter.
   Result<void> checkDirective(size_t at) {
     size_t begin = skipBlanks(at + 1);
     std::string_view word = wordAt(begin);
@@ -170,8 +171,8 @@ private:
     return {};
   }
 
-  /// Checks a `##`, which may only form names that begin with MOE_. Otherwise
-  /// it could form one of the forbidden words.
+  /// Checks a `##`, which pastes two tokens. It may only form names that begin
+  /// with MOE_, because otherwise it could form one of the forbidden words.
   Result<void> checkPaste(size_t at) const {
     constexpr std::string_view kRule =
         "'##' in a #define alone, behind a word that begins with MOE_ and is "
@@ -190,7 +191,8 @@ private:
     while (begin > defineBegin && isWordPart(text[begin - 1]))
       --begin;
     std::string_view left = std::string_view(text).substr(begin, end - begin);
-    // The parameter list follows `#define NAME` without a blank.
+    // In `#define NAME(a, b)` the parameter list follows the name without a
+    // blank.
     size_t name = skipBlanks(skipBlanks(defineBegin + 1) + 6);
     size_t open = name + wordAt(name).size();
     std::string_view parameters;

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // NVRTC runs inside the process that loads a package. Some of its options write
-// files (--time, --create-pch), and an #include could open any file of the
-// user. The options are therefore fixed, and a text may only include headers of
-// the package, which NVRTC receives in memory.
+// files (--time, --create-pch), and an #include could open any file that the
+// user can read. The options are therefore fixed. A text may only include
+// headers of the package, which are passed to NVRTC in memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,13 +24,14 @@
 
 namespace moec {
 
-/// Returns the options with which every kernel is compiled, in this order.
+/// Returns the NVRTC options, in order. Every kernel is compiled with the same
+/// options.
 std::vector<std::string> kernelOptions(std::string_view arch);
 
-/// Returns the names that a source or header includes. A text that could make
-/// the preprocessor open another file is an InvalidManifest error. The check
-/// does not recognize comments and strings: their content must pass, too, so
-/// that nothing can be hidden in them.
+/// Returns the names in the #include directives of a source or header. If the
+/// text could make the preprocessor open any other file, returns
+/// InvalidManifest. The check treats comments and strings like code, so that
+/// nothing can be hidden in them.
 Result<std::set<std::string>> includedNames(std::string_view text);
 
 } // namespace moec

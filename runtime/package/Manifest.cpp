@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Lookups by name, and the sizes that follow from a field's kind. The tables
+// Lookups by name, and the sizes and alignments of argument fields. The tables
 // are short, so linear search suffices.
 //
 //===----------------------------------------------------------------------===//

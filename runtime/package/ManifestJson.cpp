@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each struct of Manifest.h lists its JSON fields once, in `fields`. The Writer
-// and the Reader below both traverse that list, so they cannot disagree. The
-// Reader is strict: an unknown, missing, repeated or mistyped field is an error
-// that names its JSON path. It keeps the first error and continues with
-// defaults.
+// Each struct of runtime/package/Manifest.h lists its JSON fields once, in
+// `fields`. The Writer and the Reader below both traverse this list, so they
+// always agree. The Reader is strict: an unknown, missing, repeated or mistyped
+// field is an error that names its JSON path. It reports the first error; after
+// an error it continues with default values.
 //
 //===----------------------------------------------------------------------===//
 
@@ -245,7 +245,7 @@ template <typename Archive> void fields(Archive &archive, RankFacts &facts) {
     archive("shared_intermediate_begin", facts.sharedIntermediateBegin);
 }
 
-/// Lists all fields after the format version.
+/// Lists all fields except the format version, which comes first.
 template <typename Archive> void fields(Archive &archive, Manifest &manifest) {
   archive("name", manifest.name);
   archive("compiler", manifest.compiler);
@@ -343,8 +343,8 @@ public:
   Reader(const json &object, const std::string &path, std::string &problem)
       : object(object), path(path), problem(problem) {}
 
-  /// Reads a field. `most` is the maximum length of an array; a longer one is
-  /// an error, and none of its elements is read.
+  /// Reads a field. `most` is the maximum length if the field is an array. A
+  /// longer array is an error, and none of its elements is read.
   template <typename T>
   void operator()(const char *key, T &value, size_t most = kMostEntries) {
     if (known.empty() || known.back() != key)
@@ -390,7 +390,8 @@ private:
     if (!in.is_string())
       return mistyped(where, "a string", in);
     text = in.get_ref<const std::string &>();
-    // Strings contain names of all kinds, which messages show unchanged.
+    // Strings may contain arbitrary names, and messages show them unchanged, so
+    // control characters are not allowed.
     if (shortText(text, text.size()) != text)
       return mistyped(where, "a text without control characters", in);
   }
@@ -488,7 +489,7 @@ private:
 
 } // namespace
 
-/// Returns JSON text for human readers: a value that fits into a line of 180
+/// Returns JSON text that is easy to read: a value that fits into 180
 /// characters is written on one line.
 static std::string layOut(const ordered_json &value, size_t indent) {
   if (!value.is_structured())
@@ -518,8 +519,8 @@ template <typename File> static std::string textOf(const File &file) {
   Writer writer;
   int64_t version = kManifestVersion;
   writer(kVersionField, version);
-  // `fields` is also used for reading and needs references; the Writer only
-  // reads.
+  // `fields` takes non-const references because the Reader uses it, too. The
+  // Writer does not modify the file.
   fields(writer, const_cast<File &>(file));
   return layOut(writer.object, 0) + "\n";
 }
@@ -541,8 +542,8 @@ static Result<File> read(const nlohmann::json &document) {
   return file;
 }
 
-/// Checks that folders and ranks are unique and that each file is in one of the
-/// folders.
+/// Checks that folders and ranks are unique, and that each file is in one of
+/// the folders.
 static Result<void> check(const ShareIndex &index) {
   std::set<int64_t> ranks;
   std::set<std::string> folders;

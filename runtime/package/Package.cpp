@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks of a package in memory: the files that kernels name exist and include
-// no other files. PackageFolder.cpp reads and writes folders.
+// Checks a package in memory: the files that kernels name must exist and must
+// include no files outside the package. PackageFolder.cpp reads and writes
+// folders.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,7 @@ void moec::hashFiles(PackageFiles &package) {
     package.manifest.files[path] = sha256(content);
 }
 
-/// Checks that the files that the kernels name are listed.
+/// Checks that every file that a kernel names is listed in the manifest.
 static Result<void> checkReferences(const Manifest &manifest) {
   for (size_t t = 0; t < manifest.targets.size(); ++t) {
     const Target &target = manifest.targets[t];
@@ -57,7 +58,7 @@ static Result<void> checkReferences(const Manifest &manifest) {
 }
 
 /// Checks that the sources and headers for NVRTC include only headers of the
-/// package. Kernels share files, so each file is read only once.
+/// package. Kernels share files, so the result for each file is cached.
 static Result<void> checkTexts(const PackageFiles &package) {
   std::map<std::string, std::set<std::string>> known;
   for (size_t t = 0; t < package.manifest.targets.size(); ++t) {
@@ -124,8 +125,9 @@ Result<void> moec::validate(const PackageFiles &package) {
 Result<const Target *> moec::selectTarget(const Manifest &manifest,
                                           int64_t computeMajor,
                                           int64_t computeMinor) {
-  // Larger is better. The exact arch comes before lower minor versions; within
-  // one version `a` comes before `f`, and `f` before the plain arch.
+  // Targets are compared by (minor version, arch suffix); larger is better. The
+  // exact arch is better than lower minor versions. For equal versions, `a` is
+  // better than `f`, and `f` is better than the plain arch.
   const Target *best = nullptr;
   std::pair<int64_t, int> bestRank;
   for (const Target &target : manifest.targets) {

@@ -34,61 +34,66 @@ struct PackageFiles {
 
 inline constexpr std::string_view kManifestFile = "manifest.json";
 
-/// Returns the path in the package of the header that kernels include as
-/// `name`: "include/<name>", so that tools can use `-I include`.
+/// Returns the path within the package of the header that kernels include as
+/// `name`: "include/<name>". This allows tools to use `-I include`.
 std::string headerPath(std::string_view name);
 
-/// The packages of a folder: one, or one for each share if ranks have shares of
-/// different sizes. Each rank belongs to one of them.
+/// The packages in a folder: one package, or one package per share if the ranks
+/// have shares of different sizes. Each rank belongs to exactly one of the
+/// packages.
 using Shares = std::vector<PackageFiles>;
 
-/// Returns the share of the rank. Without a rank there must be only one share.
+/// Returns the share that contains the rank. Without a rank there must be only
+/// one share.
 Result<const PackageFiles *> shareOf(std::span<const PackageFiles> shares,
                                      std::optional<int64_t> rank);
 
-/// Sets manifest.files to the hashes of `files`.
+/// Sets manifest.files to the SHA-256 hashes of `files`.
 void hashFiles(PackageFiles &package);
 
-/// Checks that the manifest is consistent and agrees with the files: every file
-/// is listed with its hash, every listed file exists, and so does every source,
-/// header and cubin that a kernel names.
+/// Checks that the manifest is consistent and agrees with the files. Every file
+/// must be listed with its hash, every listed file must exist, and so must
+/// every source, header and cubin that a kernel names.
 Result<void> validate(const PackageFiles &package);
 
-/// Reads a folder and checks its format, its content and every file's hash.
-/// Missing, extra, truncated or corrupted files are DamagedPackage errors with
-/// their path. If the package is replaced concurrently, either the old or the
-/// new one is read. A folder with several shares is an error.
+/// Reads a package folder and checks its format, its content and every file's
+/// hash. Missing, extra, truncated or corrupted files are DamagedPackage errors
+/// that contain the path. If the package is replaced concurrently, either the
+/// old or the new package is read as a whole. A folder with several shares is
+/// an error.
 Result<PackageFiles> readPackage(const std::string &path);
-/// Reads a folder with any number of shares.
+/// Like readPackage(), for a folder with any number of shares.
 Result<Shares> readShares(const std::string &path);
-/// Reads the share of the rank, and no files of other shares.
+/// Reads the share that contains the rank. Files of other shares are not read.
 Result<PackageFiles> readShare(const std::string &path,
                                std::optional<int64_t> rank);
 
 /// Validates the package, writes it to a temporary folder next to `folder` and
 /// renames that folder, so that a failure leaves no files. An existing package
-/// is replaced. If `folder` is a file, or a folder with a file that no manifest
-/// lists, it is refused. This function fills manifest.files. An error of
-/// `beforeItAppears` is the last one that prevents the package from appearing.
+/// is replaced. It is an error if `folder` is a file, or a folder with a file
+/// that no manifest lists. manifest.files is filled in. `beforeItAppears` is
+/// called right before the rename; if it returns an error, the package is not
+/// written.
 Result<void>
 writePackage(PackageFiles package, const std::string &folder,
              const std::function<Result<void>()> &beforeItAppears = {});
 /// Like writePackage(), for the shares of one layer, whose ranks must be
-/// disjoint. Several shares are written to folders share0, share1, ... next to
-/// an index.
+/// disjoint. If there are several shares, they are written to subfolders
+/// share0, share1, ... next to a share index.
 Result<void>
 writeShares(Shares shares, const std::string &folder,
             const std::function<Result<void>()> &beforeItAppears = {});
 
 /// Returns the target for compute capability major.minor. A target whose arch
-/// is exactly the device's is preferred (`a` first, then `f`, then plain).
-/// Otherwise it is the highest binary-compatible one ("major" and "family":
-/// same major, minor not above the device's). A NoMatchingTarget error names
-/// the available archs and the `moec compile --arch=` that would help.
+/// is exactly the device's arch is preferred (`a` first, then `f`, then plain).
+/// Otherwise the binary-compatible target with the highest version is returned
+/// ("major" and "family": same major version, minor version at most the
+/// device's). A NoMatchingTarget error lists the available archs and the `moec
+/// compile --arch=` option that would help.
 Result<const Target *> selectTarget(const Manifest &manifest,
                                     int64_t computeMajor, int64_t computeMinor);
 
-/// The limits of a device, as cuDeviceGetAttribute reports them.
+/// The limits of a device, as reported by cuDeviceGetAttribute.
 struct DeviceLimits {
   std::string name; ///< name for messages
   int64_t computeMajor = 0, computeMinor = 0;

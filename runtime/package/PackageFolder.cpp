@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Files are read whole and hashed, through one open folder, so that all of them
-// belong to the same package. Paths come from untrusted JSON, so each is
-// checked to be inside the folder before it is opened.
+// All files are read completely and hashed through one open folder descriptor,
+// so they belong to the same package even if the folder is replaced. Paths come
+// from untrusted JSON, so each is checked to be inside the folder before it is
+// opened.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,8 +32,8 @@ using namespace moec;
 // Reading packages
 //===----------------------------------------------------------------------===//
 
-/// Maximum size of a file of a package, far above that of any kernel; larger
-/// files are refused.
+/// Maximum size of a file in a package, far above any real kernel. Larger files
+/// are rejected.
 static constexpr uint64_t kMostPackageFileBytes = uint64_t(256) << 20;
 
 static Result<ManifestFile> readManifestFile(const Descriptor &folder,
@@ -58,9 +59,9 @@ static Error unlisted(const std::string &path) {
                "file '{}': expected only files that the manifest lists", path);
 }
 
-/// Reads the files of `present` whose path begins with `prefix`. Only listed
-/// paths and regular files are opened, because a link could lead out of the
-/// folder.
+/// Reads the files of `present` whose path begins with `prefix`. Only paths
+/// that the manifest lists are opened, and only regular files, because a
+/// symbolic link could lead out of the folder.
 static Result<PackageFiles> readFiles(const Descriptor &folder,
                                       const std::string &shown,
                                       Manifest manifest,
@@ -131,7 +132,7 @@ namespace {
 enum class Wanted { All, OfRank };
 } // namespace
 
-/// Reads the package or the shares of an open folder.
+/// Reads the package in an open folder, or its shares.
 static Result<Shares> readFolder(const Descriptor &folder,
                                  const std::string &shown, Wanted wanted,
                                  std::optional<int64_t> rank) {
@@ -162,10 +163,10 @@ static Result<Shares> readFolder(const Descriptor &folder,
 
 static Result<Shares> readAtPath(const std::string &path, Wanted wanted,
                                  std::optional<int64_t> rank) {
-  // A concurrent writer that replaces the package removes the old files during
-  // the read. The read is repeated if the path now names a different folder;
-  // otherwise its error is returned. The limit prevents an endless series of
-  // writers from blocking readers forever.
+  // A concurrent writer that replaces the package removes the old files while
+  // this loop reads them. After an error, the read is repeated if the path now
+  // refers to a different folder; otherwise the error is returned. The limit
+  // prevents continuous replacements from blocking a reader forever.
   constexpr int kMostReplacements = 100;
   for (int attempt = 0;; ++attempt) {
     if (!isFolder(path))
@@ -220,8 +221,8 @@ Result<const PackageFiles *> moec::shareOf(std::span<const PackageFiles> shares,
 // Writing packages
 //===----------------------------------------------------------------------===//
 
-/// Checks that a path may be replaced by a package: it does not exist, is an
-/// empty folder, or is a package that contains no other files.
+/// Checks that a package may be written to a path: the path does not exist, is
+/// an empty folder, or is a package that contains no other files.
 static Result<void> checkReplaceable(const std::string &path) {
   struct stat info;
   if (::lstat(path.c_str(), &info) != 0)
@@ -267,7 +268,7 @@ static Result<void> fill(const std::map<std::string, std::string> &files,
   return syncFolder(folder);
 }
 
-/// Writes validated files.
+/// Writes the files and the manifest, which must be valid, to `folder`.
 static Result<void>
 writeFolder(const std::map<std::string, std::string> &files,
             const std::string &manifest, const std::string &folder,

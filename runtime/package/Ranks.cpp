@@ -36,8 +36,8 @@ std::string moec::describeRanks(std::span<const int64_t> ranks) {
                      ranks.back());
 }
 
-/// Returns a field as an object, and makes it one if it is not. The layer is
-/// untrusted text.
+/// Returns a field as an object. A field that is missing or not an object
+/// becomes an empty object, because the layer in the manifest is untrusted.
 static json &object(json &in, const char *field) {
   json &found = in[field];
   if (!found.is_object())

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A package serves every rank of its manifest's table with the same kernels. A
+// A package contains the same kernels for every rank of its manifest's table. A
 // run belongs to one rank, so the manifest is narrowed to that rank before
 // anything is loaded.
 //
@@ -20,8 +20,8 @@
 
 namespace moec {
 
-/// Returns "rank 3", "ranks 0 to 63" or "ranks 0, 2 and 5", for messages.
-/// `ranks` must be ascending.
+/// Returns a text for messages: "rank 3", "ranks 0 to 63" or "ranks 0, 2 and
+/// 5". `ranks` must be ascending.
 std::string describeRanks(std::span<const int64_t> ranks);
 std::vector<int64_t> ranksOf(const Manifest &manifest);
 
@@ -29,14 +29,14 @@ std::vector<int64_t> ranksOf(const Manifest &manifest);
 Error rankNotInPackage(std::string_view name, const std::vector<int64_t> &ranks,
                        int64_t rank);
 
-/// Returns the manifest of one rank: `ranks` holds only that rank, and `layer`
-/// contains its properties. Without `rank` the package must have only one rank.
-/// An InvalidArgument error lists the available ranks.
+/// Returns the manifest narrowed to one rank: `ranks` contains only that rank,
+/// and `layer` contains its properties. Without `rank` the package must have
+/// only one rank. An InvalidArgument error lists the available ranks.
 Result<Manifest> ofRank(Manifest manifest, std::optional<int64_t> rank);
 
-/// Sets the symbols of the manifest's rank if it has only one. If it has
-/// several, the symbols stay absent, so that no argument can use the value of a
-/// wrong rank.
+/// Sets the rank symbols if the manifest has only one rank. If it has several
+/// ranks, the symbols remain absent, so that an argument cannot use another
+/// rank's value.
 void setRankSymbols(const Manifest &manifest, Symbols &symbols);
 
 } // namespace moec

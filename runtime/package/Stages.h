@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One row for each kind of stage: its operands, results and attributes. The
-// validator checks the stages of every kernel against this table, the host
-// device has one function for each row, and docs/reference/manifest-stages.md
-// documents it (a test compares the two).
+// A table with one row per kind of stage: its operands, results and attributes.
+// The validator checks the stages of every kernel against this table. The host
+// device has one function per row. docs/reference/manifest-stages.md documents
+// the table (a test compares the document with the table).
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,10 +22,10 @@
 
 namespace moec {
 
-/// Lists of names; a trailing '?' marks an optional name. Attributes have a
-/// type: "n:integer", "gather:boolean", "score:string", "scale:number",
-/// "limit:number?" (the '?' allows null). A trailing '~' marks an attribute
-/// that may be absent.
+/// `operands` and `results` list names; a trailing '?' marks an optional name.
+/// `attributes` lists names with types: "n:integer", "gather:boolean",
+/// "score:string", "scale:number", "limit:number?" (the '?' allows null). A
+/// trailing '~' marks an attribute that may be absent.
 struct StageKind {
   std::string_view op;
   WordList operands;
@@ -34,8 +34,8 @@ struct StageKind {
 };
 
 inline constexpr StageKind kStageKinds[] = {
-    // output_scale: a factor of only topk_weights, which weight the sum of
-    // outputs.
+    // output_scale: a factor that only applies to the result topk_weights, with
+    // which outputs are summed.
     {.op = "route",
      .operands =
          "logits? given_ids? given_weights? valid_tokens? routing_bias? "
@@ -49,18 +49,18 @@ inline constexpr StageKind kStageKinds[] = {
          "epsilon:number~ sinks:integer~ table_rows:integer~ "
          "physical_experts:integer~ replica_slots:integer~ shared:integer~ "
          "zero:integer~"},
-    // most_blocks: the maximum number of blocks. A block has the smallest
-    // multiple of block_tokens tokens that keeps the number of blocks within
-    // it. Absent: no limit.
+    // block_tokens, most_blocks: the number of tokens per block is the smallest
+    // multiple of block_tokens for which there are at most most_blocks blocks.
+    // If most_blocks is absent, there is no limit.
     {.op = "count",
      .operands = "topk_ids",
      .results = "block_counts",
      .attributes = "experts:integer local_experts:integer block_tokens:integer "
                    "most_blocks:integer~"},
-    // row_step: all tiles of an expert but the last have an equal number of
-    // rows, a multiple of row_step. counters: number of zeros after the tile
-    // count, 2 if absent. local_begin: the first of the local_experts; 0 if a
-    // rank has all experts.
+    // row_step: all tiles of an expert except the last one have the same number
+    // of rows, a multiple of row_step. counters: number of zeros that follow
+    // the tile count, 2 if absent. local_begin: the first of the local_experts;
+    // 0 if a rank has all experts.
     {.op = "permute",
      .operands = "topk_ids block_counts local_begin?",
      .results = "rows positions offsets tiles tile_count counts?",
@@ -68,32 +68,34 @@ inline constexpr StageKind kStageKinds[] = {
          "experts:integer local_experts:integer pairs:integer "
          "block_tokens:integer most_blocks:integer~ tile_rows:integer "
          "row_step:integer~ counters:integer~"},
-    // Rows in the order of pairs. local_begin: as for permute.
+    // The result rows are in pair order, not sorted by expert. local_begin: as
+    // for permute.
     {.op = "pair_rows",
      .operands = "topk_ids local_begin?",
      .results = "positions",
      .attributes = "experts:integer local_experts:integer pairs:integer"},
-    // Rows grouped by expert: each expert's rows start at a multiple of
-    // `tokens`.
+    // The rows are grouped by expert: the rows of expert e start at row e *
+    // tokens.
     {.op = "batch",
      .operands = "expert_num_tokens",
      .results = "tiles tile_count",
      .attributes = "experts:integer tile_rows:integer row_step:integer~"},
-    // Rows of one expert that processes every token, such as the MLP of shared
-    // experts: row t is token t.
+    // The rows are those of a single expert that processes every token, such as
+    // the MLP of shared experts: row t is token t.
     {.op = "shared_rows",
      .operands = "valid_tokens? shared_gate?",
      .results = "tiles tile_count offsets positions topk_weights",
      .attributes = "tile_rows:integer row_step:integer~"},
-    // propagates_nan: the maximum of a block that contains a NaN is NaN. An
-    // extent of -1 is the whole extent. block_rows: number of rows for each
-    // maximum; a dynamic per-tensor scale is computed from all maxima.
-    // row_weights: weights of the pairs of a token, by which its row is
-    // multiplied first. Without a scale result, the products are only rounded.
-    // emulates: an element type; data are the values that its codes (quantized
-    // values) represent. second_per_row: scales are e4m3 and have a second
-    // scale, one for each row if true, else one for all rows. scale_rule:
-    // rounding rule if scales are powers of two.
+    // propagates_nan: the maximum of a block that contains a NaN is NaN. A
+    // group extent of -1 means the whole extent. block_rows: number of rows per
+    // block maximum; a dynamic per-tensor scale is computed from all block
+    // maxima. row_weights: weights of a token's pairs; each pair's row is the
+    // token's row times the weight, and is quantized afterwards. Without a
+    // scale result, the products are only rounded. emulates: an element type;
+    // the result `data` holds the values that codes (quantized values) of this
+    // type represent. second_per_row: scales are e4m3 and have a second scale,
+    // one per row if true, one for all rows if false. scale_rule: rounding rule
+    // for power-of-two scales.
     {.op = "amax",
      .operands = "input row_weights? offsets? expert_num_tokens? valid_tokens?",
      .results = "block_amax",
@@ -107,26 +109,26 @@ inline constexpr StageKind kStageKinds[] = {
                    "block_rows:integer pairs:integer~ emulates:string~ "
                    "scale_rule:string~ "
                    "second_per_row:boolean~"},
-    // Computes the values of quantized x. There is one second scale, or one for
-    // each row.
+    // Computes the values that quantized x represents. There is one second
+    // scale for all rows, or one per row.
     {.op = "dequantize",
      .operands = "input scale second_scale? expert_num_tokens?",
      .results = "data",
      .attributes =
          "group_rows:extent group_columns:extent second_per_row:boolean~"},
-    // Permutes the columns of each sorted row into its expert's order. With
-    // `rows` the results are in pair order, and each row of the input has
-    // `pairs` pairs.
+    // Permutes the columns of each sorted row into the column order of its
+    // expert. With `rows`, results are stored in pair order, and `pairs`
+    // consecutive result rows come from the same token.
     {.op = "permute_columns",
      .operands = "input rows? offsets order",
      .results = "result",
      .attributes = "experts:integer columns:integer pairs:integer~"},
     // gate_up: gate and up rows have separate scale groups. rhs_second_per_row:
-    // each row of rhs has a second scale, else each of the gate and up parts
-    // has one. lhs_second_per_row: each row of lhs has its own second scale,
-    // else the largest applies to all rows. fragments: rhs, rhs_scale and
-    // rhs_zero_point are in fragment order. add_bias: 0 if another rank adds
-    // the bias.
+    // each row of rhs has a second scale; otherwise the gate part and the up
+    // part each have one. lhs_second_per_row: each row of lhs has its own
+    // second scale; otherwise the largest given second scale applies to all
+    // rows. fragments: rhs, rhs_scale and rhs_zero_point are in fragment order.
+    // add_bias: 0 if another rank adds the bias.
     {.op = "grouped_matmul",
      .operands = "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
                  "rhs_second_scale? rhs_zero_point? bias? lhs_second_scale? "
@@ -139,8 +141,8 @@ inline constexpr StageKind kStageKinds[] = {
          "rhs_group_rows:extent~ rhs_group_columns:extent~ gate_up:boolean~ "
          "rhs_second_per_row:boolean~ lhs_second_per_row:boolean~ "
          "fragments:boolean~"},
-    // activation_*: one value for each expert; `offsets` or `tiles` define the
-    // expert of a row.
+    // activation_*: one value per expert. `offsets` or `tiles` define the
+    // expert of each row.
     {.op = "activate",
      .operands =
          "input offsets? addend? rows? tiles? tile_count? activation_alpha? "
@@ -149,30 +151,32 @@ inline constexpr StageKind kStageKinds[] = {
      .attributes =
          "function:string gated:boolean interleave:integer alpha:number? "
          "beta:number? limit:number? linear_beta:number~"},
-    // identity, topk_ids: a pair whose id is -2 adds the token's row of
-    // `identity`. add_identity: 0 if another rank adds it. output_type: the
-    // type of `out` if it is a value inside the kernel.
+    // identity, topk_ids: for a pair whose id is -2, the token's row of
+    // `identity` is added. add_identity: 0 if another rank adds this row.
+    // output_type: the element type of `out` if `out` exists only inside the
+    // kernel.
     {.op = "combine",
      .operands = "partials positions topk_weights? residual? addend? identity? "
                  "topk_ids? "
                  "add_identity?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer output_type:string~"},
-    // norm_weight: column factors before the norm, minus 1. epsilon: added to
-    // the mean of squares.
+    // norm_weight: (per-column factor - 1); the factors are applied before the
+    // norm. epsilon: added to the mean square.
     {.op = "combine_normed",
      .operands = "partials positions topk_weights norm_weight residual?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer epsilon:number"},
-    // experts: a pair whose id is at least `experts` uses a row of constants.
+    // experts: a pair whose id is at least `experts` uses row (id - experts) of
+    // constants.
     {.op = "combine_constants",
      .operands = "partials positions topk_weights topk_ids constants residual?",
      .results = "out",
      .attributes = "pairs:integer hidden:integer experts:integer "
                    "constants:integer"},
-    // Writes to the windows of `ranks` ranks. experts: the number of experts,
-    // which are divided among the ranks; if it is absent, all ranks have all
-    // experts. pairs: ids of a token.
+    // Writes tokens to the windows of `ranks` ranks. experts: number of
+    // experts, which are divided among the ranks; if it is absent, all ranks
+    // have all experts. pairs: number of ids per token.
     {.op = "dispatch",
      .operands = "x scale? second_scale? topk_ids topk_weights exchange_words "
                  "exchange_counter peers status rank",
@@ -185,7 +189,7 @@ inline constexpr StageKind kStageKinds[] = {
          "partials topk_ids exchange_words exchange_counter peers status rank",
      .results = "back",
      .attributes = "ranks:integer experts:integer~ pairs:integer"},
-    // Adds the partial sums that the owners sent back.
+    // Adds the partial results that the token's owners sent back.
     {.op = "finalize",
      .operands = "partials topk_ids exchange_words",
      .results = "out",
@@ -200,15 +204,15 @@ inline constexpr StageKind kStageKinds[] = {
      .results = "destination",
      .attributes = "rows:integer columns:integer interleave:integer "
                    "gate_up_order:string~"},
-    // Converts elements of `bits` bits in a checkpoint's layout. slots:
-    // positions of the elements in a 32-bit word. order: order of the columns.
-    // fragment_columns: columns of a block if the result is in fragment order.
-    // parts, repeat_rows, repeat_columns, alternate: each element covers
-    // repeat_rows x repeat_columns elements of the result, with the parts of
-    // pack_scales. run: number of rows after which parts alternate, if not 1.
-    // stored_rows, stored_columns: extents of the source, whose parts are
-    // padded separately. atoms: the source consists of atoms of 128 x 4
-    // elements.
+    // Converts elements of `bits` bits from a checkpoint's layout. slots:
+    // positions of the elements in a 32-bit word. order: column order.
+    // fragment_columns: columns of a fragment block if the result is in
+    // fragment order. parts, repeat_rows, repeat_columns, alternate: each
+    // stored element is used for repeat_rows x repeat_columns elements of the
+    // result; parts and alternate are as for pack_scales. run: number of rows
+    // after which parts alternate, if not 1. stored_rows, stored_columns:
+    // extents of the source; each part is padded separately. atoms: the source
+    // consists of scale blocks of 128 x 4 elements.
     {.op = "pack_stored",
      .operands = "source order?",
      .results = "destination",
@@ -221,16 +225,16 @@ inline constexpr StageKind kStageKinds[] = {
          "repeat_rows:integer~ repeat_columns:integer~ alternate:boolean~ "
          "run:integer~ stored_rows:integer~ stored_columns:integer~ "
          "atoms:boolean~"},
-    // Computes the column order, sorted by group, from the group of each
-    // column.
+    // Computes the column order (columns sorted by group) from the group index
+    // of each column.
     {.op = "pack_order",
      .operands = "source",
      .results = "destination",
      .attributes = "columns:integer group:integer"},
-    // Computes scales or zero points of weights that are stored as floats.
-    // number: second_scale, scale or zero_point of each group. A group extent
-    // of -1 is the whole extent of a part; the rows of the parts alternate or
-    // follow each other.
+    // Computes group parameters for weights that are stored as floats. number:
+    // the parameter, one of second_scale, scale or zero_point. A group extent
+    // of -1 means the whole extent of a part. alternate: rows of the parts
+    // alternate; otherwise one part follows the other.
     {.op = "pack_scales",
      .operands = "source scale? second_scale?",
      .results = "destination",
@@ -239,7 +243,7 @@ inline constexpr StageKind kStageKinds[] = {
          "group_rows:extent group_columns:extent element:string "
          "scale_type:string scale_rule:string~ zero_points:boolean "
          "number:string"},
-    // stored: element type of the floats.
+    // stored: element type of the stored floats.
     {.op = "pack_codes",
      .operands = "source scale second_scale? zero_point?",
      .results = "destination",
@@ -251,7 +255,8 @@ inline constexpr StageKind kStageKinds[] = {
          "interleave:integer gate_up_order:string~"},
 };
 
-/// The functions of the host device, named after the `op` of their rows.
+/// The stages that the host device implements, named after the `op` of each
+/// row.
 #define MOEC_STAGES(STAGE)                                                     \
   STAGE(route)                                                                 \
   STAGE(count)                                                                 \
@@ -296,8 +301,9 @@ static_assert(std::size(kStageKinds) == 0U MOEC_STAGES(MOEC_STAGE),
 MOEC_STAGES(MOEC_STAGE)
 #undef MOEC_STAGE
 
-/// Operands that are values of the rank that runs: arguments of kind Size whose
-/// expression is one symbol. The name has the same meaning in every stage.
+/// Operands that are properties of the rank that runs: arguments of kind Size
+/// whose expression is a single symbol. The name has the same meaning in every
+/// stage.
 struct RankOperand {
   std::string_view name;
   std::string_view symbol; ///< symbol for a field of Manifest::ranks
@@ -317,12 +323,13 @@ constexpr const RankOperand *findRankOperand(std::string_view name) {
   return nullptr;
 }
 
-/// Integer operands and results of stages, and the types that kernels and the
-/// host device support. Stages write only 32-bit integers.
+/// The integer operands and results of stages. Kernels and the host device
+/// support only the listed widths. Stages write only 32-bit integers.
 struct IntegerValue {
-  std::string_view op = ""; ///< "": all stages that have the name
-  std::string_view name;    ///< name of an operand or a result
-  bool wide = false;        ///< i64 is allowed, too
+  /// "": any stage with an operand or result of this name.
+  std::string_view op = "";
+  std::string_view name; ///< name of an operand or a result
+  bool wide = false;     ///< i64 is also allowed
 };
 
 inline constexpr IntegerValue kIntegerValues[] = {

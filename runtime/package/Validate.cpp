@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks what ManifestJson.cpp cannot see: names that resolve, sizes that fit
-// and roles that are valid. ValidateKernels.cpp checks kernels, argument
-// blocks, stages and tensor maps; ValidateVariants.cpp checks launches,
-// workspace, pack and state. Runs at load time and before a package is written.
+// Checks properties that ManifestJson.cpp cannot check: names that resolve,
+// sizes that fit and roles that are valid. ValidateKernels.cpp checks kernels,
+// argument blocks, stages and tensor maps; ValidateVariants.cpp checks
+// launches, workspace, pack and state. These checks run at load time and before
+// a package is written.
 //
 //===----------------------------------------------------------------------===//
 
@@ -48,7 +49,8 @@ static bool isPowerOfTwo(int64_t value) {
 Result<void> Checker::checkName(const std::string &path,
                                 const std::string &name,
                                 std::set<std::string> &seen) {
-  // Entry names become names of cache files, which are 40 characters longer.
+  // Names of cache files consist of the entry name and up to 40 more
+  // characters, and must not exceed the file system's limit.
   constexpr size_t kLongest = 160;
   if (name.size() > kLongest)
     return fail(path, "expected a name of at most {} characters, got {}",
@@ -102,7 +104,8 @@ std::vector<Symbols> moec::sampleSymbols(const Manifest &manifest,
   for (int64_t tokens : counts)
     for (int64_t smCount : {1, 1024})
       if (Result<Symbols> symbols = symbolsFor(manifest, tokens, smCount)) {
-        // Sizes are the same for all ranks.
+        // Sizes are the same for all ranks, so rank symbols must not occur in
+        // them.
         symbols->localBegin.reset();
         symbols->addW2Bias.reset();
         symbols->addZeroExperts.reset();
@@ -296,8 +299,8 @@ Result<void> Checker::checkTarget(const std::string &path, const Target &target,
 // The manifest
 //===----------------------------------------------------------------------===//
 
-/// Returns the names of the static activation scales that weights of this
-/// scheme come with, in order.
+/// Returns the names of the static activation scales that a checkpoint of this
+/// scheme contains, in order.
 static std::vector<std::string> storedInputScales(const nlohmann::json &quant) {
   std::vector<std::string> names;
   const auto has = [](const nlohmann::json &operand, const char *field) {
@@ -318,8 +321,8 @@ static std::vector<std::string> storedInputScales(const nlohmann::json &quant) {
   return names;
 }
 
-/// Checks that a layer that is computed weight-only also names its stored
-/// scheme.
+/// Checks that a layer whose realization is weight-only also specifies the
+/// scheme that its checkpoint stores.
 Result<void> Checker::checkRealization() {
   const nlohmann::json &layer = *manifest.layer;
   const bool hasStored = layer.is_object() && layer.contains("stored_quant");
@@ -398,7 +401,7 @@ Result<void> Checker::checkManifest() {
                   manifest.rows.text());
   TRY(checkRanks());
   TRY(checkRealization());
-  // Rows are 32-bit indices on the device.
+  // The device uses 32-bit row indices.
   for (int64_t tokens : {int64_t(1), manifest.maxTokens}) {
     Symbols symbols;
     symbols.tokens = tokens;

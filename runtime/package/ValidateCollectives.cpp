@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A collective moves whole contiguous tensors. Their types and extents define
-// the number of bytes, which is the same on every rank.
+// A collective transfers whole contiguous tensors. The number of bytes follows
+// from element type and extents, and must be the same on every rank.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 
 using namespace moec;
 
-/// Returns the first extents of operand and result; empty strings mean that
-/// they are equal.
+/// Returns the first extents that operand and result must have. Empty strings
+/// mean that both extents must be equal.
 static std::pair<std::string_view, std::string_view>
 extentsOf(Collective::Kind kind) {
   switch (kind) {

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The second half of validation, at load time: compares what kernels need with
-// the limits that cuDeviceGetAttribute reports.
+// The second part of validation, at load time: compares the resources that
+// kernels need with the device limits that cuDeviceGetAttribute reports.
 //
 //===----------------------------------------------------------------------===//
 
@@ -95,8 +95,8 @@ Result<void> moec::validateForDevice(const Manifest &manifest,
                        }))
       return fail("needs tensor maps (compute capability 9.0)");
   }
-  // Grids grow with the token count, so checking the largest count of each
-  // variant suffices.
+  // Grids grow with the token count, so checking the maximum token count of
+  // each variant suffices.
   for (const Variant &variant : target.variants) {
     if (variant.minSms > limits.smCount)
       continue;

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The static checks of a target: everything about a kernel that does not depend
+// The static checks of a target: all properties of kernels that do not depend
 // on the token count, and the rules of cuTensorMapEncodeTiled.
 //
 //===----------------------------------------------------------------------===//
@@ -26,10 +26,10 @@
 using namespace moec;
 using Kind = ArgumentField::Kind;
 
-/// Maximum size of kernel parameters. More than 4 KB needs a newer driver than
-/// moec requires.
+/// Maximum size of kernel parameters in bytes. More than 4 KB would need a
+/// newer driver than moec requires.
 static constexpr int64_t kMaxArgumentBytes = 4096;
-/// The largest opt-in shared memory of any arch is 227 KB. The limit of the
+/// Maximum opt-in shared memory of any arch, 227 KB. The limit of the actual
 /// device is checked at load time.
 static constexpr int64_t kMaxSharedBytes = 232448;
 
@@ -76,7 +76,7 @@ Result<void> Checker::checkKernel(const std::string &path, const Target &target,
     if (!isContainedPath(kernel.headers[i]))
       return fail(fmt::format("{}.headers[{}]", path, i),
                   "expected a relative path, got '{}'", kernel.headers[i]);
-  // No other options are allowed, because some options of NVRTC read and write
+  // Other options are not allowed, because some NVRTC options read and write
   // files.
   if (std::vector<std::string> options = kernelOptions(target.arch);
       kernel.options != options)
@@ -120,7 +120,7 @@ Result<void> Checker::checkKernel(const std::string &path, const Target &target,
 // Argument blocks
 //===----------------------------------------------------------------------===//
 
-/// Checks the requirements of a field's kind.
+/// Checks the members that a field of this kind requires.
 Result<void> Checker::checkArgument(const std::string &path,
                                     const std::string &where,
                                     const Target &target,
@@ -213,8 +213,8 @@ Result<void> Checker::checkArguments(const std::string &path,
                   "offset {}",
                   field.bytes(), block.bytes, field.offset);
   }
-  // C++ inserts padding between fields only for alignment, so a longer block
-  // means that the manifest lacks a field.
+  // The C++ compiler inserts padding between fields only for alignment, so a
+  // longer block means that a field is missing in the manifest.
   int64_t packed =
       (end + block.alignment - 1) / block.alignment * block.alignment;
   if (block.bytes != packed)
@@ -222,8 +222,8 @@ Result<void> Checker::checkArguments(const std::string &path,
                 "expected {}, where the last field ends, got "
                 "{}",
                 packed, block.bytes);
-  // A kernel that does not receive the type code would read the value as its
-  // default type.
+  // If a value has several element types, the kernel must receive the type
+  // code. Otherwise it would read the value as its default type.
   for (size_t i = 0; i < block.fields.size(); ++i) {
     const ArgumentField &field = block.fields[i];
     if (field.kind != Kind::Pointer)
@@ -245,7 +245,7 @@ Result<void> Checker::checkArguments(const std::string &path,
 // Stages
 //===----------------------------------------------------------------------===//
 
-/// Returns true if the list has `name`, optional or not.
+/// Returns true if the list contains `name`, as an optional or required name.
 static bool rowHas(WordList row, std::string_view name) {
   return std::ranges::any_of(row, [&](std::string_view word) {
     return word.substr(0, word.find('?')) == name;
@@ -268,9 +268,9 @@ static std::string_view typeProblem(const nlohmann::json &value,
   return value.is_string() ? "" : "a string";
 }
 
-/// Checks the width of an integer value. Devices access integers with the width
-/// that is defined for their name; a different width would access memory
-/// outside the caller's tensor.
+/// Checks the width of an integer operand or result. Kernels and the host
+/// device access it with the width that kIntegerValues defines for its name.
+/// With a different width they would access memory outside the caller's tensor.
 Result<void> Checker::checkIntegers(const std::string &path,
                                     std::string_view op, std::string_view name,
                                     const Value &value) {
@@ -286,7 +286,7 @@ Result<void> Checker::checkIntegers(const std::string &path,
   return {};
 }
 
-/// Returns true if an attribute counts experts.
+/// Returns true if the attribute is an expert count or a pair count.
 static bool countsExperts(std::string_view attribute) {
   return attribute == "experts" || attribute == "local_experts" ||
          attribute == "physical_experts" || attribute == "replica_slots" ||
@@ -294,8 +294,8 @@ static bool countsExperts(std::string_view attribute) {
          attribute == "pairs";
 }
 
-/// Checks that an operand with a value of the rank is an argument with exactly
-/// that value.
+/// Checks that a rank operand refers to a Size argument whose expression is
+/// exactly the operand's symbol.
 Result<void> Checker::checkRankOperand(const std::string &path,
                                        std::string_view operand,
                                        std::string_view field,
@@ -313,8 +313,8 @@ Result<void> Checker::checkRankOperand(const std::string &path,
       symbol, field);
 }
 
-/// Checks that the experts of every rank are within those of the layer. Devices
-/// rely on it.
+/// Checks that every rank's experts are among the layer's experts. Kernels rely
+/// on it.
 Result<void> Checker::checkLocalExperts(const std::string &path,
                                         const Stage &stage) {
   if (stage.op != "permute" && stage.op != "pair_rows")
@@ -336,8 +336,8 @@ Result<void> Checker::checkLocalExperts(const std::string &path,
   return {};
 }
 
-/// Returns the argument kind of an operand that is an address of the exchange
-/// and has the name of its kind.
+/// Returns the argument kind for an operand that is an address for the exchange
+/// between ranks, or nullopt. The operand is named like its kind.
 static std::optional<Kind> kindOfExchange(std::string_view operand) {
   if (operand == "peers")
     return Kind::Peers;
@@ -550,7 +550,7 @@ Result<void> Checker::checkTensorMap(const std::string &path,
                 map.value, value->alignment);
   for (const Symbols &symbols :
        sampleSymbols(manifest, 1, manifest.maxTokens)) {
-    __int128 bits = 0; // from the first element to the end of the last one
+    __int128 bits = 0; // from the first element to the end of the last element
     for (size_t i = 0; i < rank; ++i) {
       int64_t extent =
           TRY(evaluate(fmt::format("{}.extents[{}]", path, i), map.extents[i],

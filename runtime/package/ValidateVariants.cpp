@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The dynamic checks of a target. Expressions are evaluated at both ends of
-// each token range and at a few counts between.
+// each token range and at a few token counts between.
 //
 //===----------------------------------------------------------------------===//
 
@@ -46,8 +46,8 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
                   kernel->name, kernel->cluster[0], kernel->cluster[1],
                   kernel->cluster[2]);
   } else if (kernel->cooperative) {
-    // All CTAs of a grid-wide barrier must be resident at once, so their number
-    // must not grow with the token count.
+    // All CTAs of a kernel with a grid-wide barrier must be resident at once,
+    // so the number of CTAs must not grow with the token count.
     for (size_t i = 0; i < 3; ++i)
       if (!grid.ctas[i].constant())
         return fail(fmt::format("{}.grid.ctas[{}]", path, i),
@@ -80,7 +80,8 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
       if (field.kind != ArgumentField::Kind::Size)
         continue;
       bool wide = field.elementType != "i32";
-      // Packing is the same for all ranks; a run uses the values of its rank.
+      // Packing is the same for all ranks. A run uses its rank's properties, so
+      // the smallest and largest values of all ranks are checked.
       Symbols least = symbols, most = symbols;
       if (!symbols.experts) {
         least.localBegin = least.addW2Bias = least.addZeroExperts = 0;
@@ -104,9 +105,9 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
 // Variants
 //===----------------------------------------------------------------------===//
 
-/// Rounds `bytes` up to a multiple of kBaseAlignment. No size in a manifest may
-/// exceed the rounded sum of its parts, so no single value can make the device
-/// reserve much memory.
+/// Rounds `bytes` up to a multiple of kBaseAlignment. Each size in a manifest
+/// may exceed the bytes that it holds only by this rounding. This way a
+/// manifest cannot make the device reserve much more memory than needed.
 static int64_t roundedUp(int64_t bytes) {
   return (bytes + kBaseAlignment - 1) / kBaseAlignment * kBaseAlignment;
 }
@@ -310,8 +311,8 @@ Result<void> Checker::checkVariants(const std::string &path,
 // Packs
 //===----------------------------------------------------------------------===//
 
-/// Appends the symbols for each possible step size: experts_per_step experts,
-/// and the remainder in the last step.
+/// Appends the symbols for each possible number of experts in a pack step:
+/// experts_per_step, and the remainder in the last step.
 Result<void> Checker::checkPackSteps(const std::string &path,
                                      const Target &target, const Pack &pack,
                                      std::vector<Symbols> &samples) {
@@ -393,7 +394,7 @@ Result<void> Checker::checkPack(const std::string &path, const Target &target,
                 pack.result);
   if (pack.from.empty())
     return fail(path + ".from", "expected at least one stored weight");
-  // Values after the first may be results of earlier entries.
+  // All values except the first may be results of earlier entries.
   for (size_t i = 0; i < pack.from.size(); ++i)
     if (roleOf(pack.from[i]) != ValueRole::StoredWeight &&
         (i == 0 || !made.contains(pack.from[i])))

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// All ranks use the same window layout for every token count, so a value has
-// the same offset in all windows.
+// The window layout is the same on all ranks and for every token count, so a
+// value has the same offset in all windows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 
 using namespace moec;
 
-/// Checks that the words by which ranks synchronize are the first value of the
-/// window.
+/// Checks that the exchange words, through which ranks synchronize, are the
+/// first value of the window.
 Result<void> Checker::checkExchangeWords(const std::string &path,
                                          const Target &target) {
   const auto isFirst = [](const WindowRegion &region) {

@@ -16,12 +16,13 @@
 
 namespace moec {
 
-/// Parses 500M, 2G or 1.5GB (powers of 1000), 2Gi or 2GiB (powers of 1024) or a
-/// number of bytes. Any other text is InvalidArgument.
+/// Parses a size in bytes: 500M, 2G or 1.5GB (powers of 1000), 2Gi or 2GiB
+/// (powers of 1024), or a plain number of bytes. Returns InvalidArgument for
+/// any other text.
 Result<uint64_t> parseBytes(std::string_view text);
 
-/// Returns "0.41 MB" or "1.32 GB": two decimal places, and never a unit below
-/// MB.
+/// Returns a size such as "0.41 MB" or "1.32 GB", with two decimal places. The
+/// smallest unit is MB.
 std::string bytesText(uint64_t bytes);
 
 } // namespace moec

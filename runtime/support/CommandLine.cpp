@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// CLI11 interprets `--flag=8` as true, and the word after `--option=` as the
-// option's value. Its messages name neither the program nor similar words. This
-// file therefore checks the words before CLI11 parses them, and rewrites its
-// errors.
+// CLI11 accepts `--flag=8` as true, and uses the next word as the value of
+// `--option=`. Its messages contain neither the program's name nor suggestions.
+// Therefore this file checks the words before CLI11 parses them, and replaces
+// CLI11's error messages.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,7 +32,7 @@ using namespace moec;
 
 namespace {
 
-/// The words of a command line, and its command if it has one.
+/// The words of a command line, and the command (subcommand) if there is one.
 class Words {
 public:
   Words(CLI::App &app, int argc, char **argv)
@@ -42,10 +42,10 @@ public:
         command = each;
   }
 
-  /// Returns an error for a word that CLI11 would misinterpret, or "" if there
-  /// is none.
+  /// Returns an error message for the first word that CLI11 would misinterpret,
+  /// or "" if there is none.
   std::string misread() const;
-  /// Returns CLI11's error in the wording of this project.
+  /// Returns the error message for an error of CLI11.
   std::string explain(const CLI::ParseError &error) const;
 
 private:
@@ -54,7 +54,8 @@ private:
         [](const CLI::App *) { return true; });
   }
   const CLI::App &active() const { return command ? *command : app; }
-  /// Returns the help command, such as "moec compile --help".
+  /// Returns the command line that shows the help, such as "moec compile
+  /// --help".
   std::string help() const {
     return app.get_name() + (command ? " " + command->get_name() : "") +
            " --help";
@@ -78,7 +79,7 @@ bool isFlag(const CLI::Option &option) {
   return option.get_items_expected_max() == 0;
 }
 
-/// Returns the message for a flag that was given a value.
+/// Returns the message for a flag that was passed with a value.
 std::string flagText(const CLI::Option &flag) {
   std::string text = flag.get_description();
   if (!text.empty())
@@ -133,7 +134,8 @@ std::string Words::missingValue(const std::string &name) const {
                      option ? option->get_description() : "");
 }
 
-/// Options of other programs, and their equivalents here.
+/// Options that are common in other programs, and the corresponding options
+/// here.
 constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"--output", "-o"},      {"--out", "-o"},    {"-v", "--version"},
     {"-V", "--version"},     {"-t", "--tokens"}, {"--target", "--arch"},
@@ -198,7 +200,8 @@ std::string Words::unknownCommand() const {
                      didYouMean(words.front(), names), known);
 }
 
-/// Returns a description of an option's type; CLI11 has a word in capitals.
+/// Describes the type of an option. CLI11 has only words in capital letters for
+/// it.
 std::string typeText(const std::string &type) {
   if (type == "INT" || type == "UINT")
     return type == "INT" ? "an integer" : "an integer from 0";
@@ -207,8 +210,8 @@ std::string typeText(const std::string &type) {
 
 std::string Words::explain(const CLI::ParseError &error) const {
   const std::string text = error.what();
-  // An unknown option is reported first, because it may be why another option
-  // is missing.
+  // An unknown option is reported first, because it may be the reason why
+  // another option is missing.
   const std::vector<std::string> extras = app.remaining(/*recurse=*/true);
   const auto option = std::ranges::find_if(extras, [](const std::string &word) {
     return word.size() > 1 && word.starts_with('-');
@@ -258,7 +261,7 @@ std::string Words::explain(const CLI::ParseError &error) const {
   return text;
 }
 
-/// Refuses values that are empty or look like an option.
+/// Returns an error for a value that is empty or looks like an option.
 std::string checkValue(const std::string &value) {
   if (value.empty())
     return "expected a value, got none";
@@ -267,7 +270,8 @@ std::string checkValue(const std::string &value) {
   return "";
 }
 
-/// Removes blanks: "--arch='sm_90a, sm_80'" has one after the comma.
+/// Removes leading and trailing blanks. In "--arch='sm_90a, sm_80'" there is
+/// one after the comma.
 std::string withoutBlanks(std::string value) {
   const size_t begin = value.find_first_not_of(' ');
   const size_t end = value.find_last_not_of(' ');
@@ -321,7 +325,8 @@ std::optional<int> moec::parseCommandLine(CLI::App &app, int argc,
     fmt::print("{}", text.str());
     return 0;
   }
-  // A file of test cases contains many command lines for one process.
+  // The warnings are printed only once, because a test process may parse many
+  // command lines.
   static std::once_flag said;
   std::call_once(said, [&] {
     for (const std::string &warning : misspeltVariables())

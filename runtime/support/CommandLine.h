@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// All programs with CLI11 use this function, so that they refuse the same
-// mistakes with the same messages: a flag with a value, an option without one,
-// an option or command that does not exist. The library is moec_command_line.
+// All programs that use CLI11 call this function, so that they report the same
+// mistakes with the same messages: a flag with a value, an option without a
+// value, or an unknown option or command. The library is moec_command_line.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,16 +34,17 @@ namespace moec {
 /// The exit status after an invalid command line.
 inline constexpr int kUsageStatus = 2;
 
-/// Parses a command line; argv[0] is the program. Returns the exit status if
-/// the program must end: 0 after --help or --version, kUsageStatus after a
-/// message on standard error.
+/// Parses a command line; argv[0] is the program. If the program must end,
+/// returns the exit status: 0 after --help or --version, kUsageStatus after an
+/// error message on standard error.
 std::optional<int> parseCommandLine(CLI::App &app, int argc, char **argv);
 
-/// Returns a check for words of a list. Its message names the nearest word.
+/// Returns a check that accepts the given words. Its error message contains the
+/// most similar word.
 std::function<std::string(const std::string &)>
 oneOf(std::vector<std::string> words);
 
-/// Returns a check for integers from `least` to `most`.
+/// Returns a check that accepts integers from `least` to `most`.
 inline auto countFrom(int64_t least,
                       int64_t most = std::numeric_limits<int32_t>::max()) {
   return [least, most](const std::string &text) -> std::string {
@@ -57,7 +58,8 @@ inline auto countFrom(int64_t least,
   };
 }
 
-/// Checks for a finite number above 0.
+/// Accepts a finite number above 0; returns an error message for any other
+/// text.
 inline std::string checkPositive(const std::string &text) {
   double number = 0;
   const char *end = text.data() + text.size();

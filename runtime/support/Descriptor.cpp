@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// With O_NONBLOCK, open(2) does not wait for the writer of a FIFO. It has no
-// effect on regular files.
+// O_NONBLOCK prevents open(2) from waiting for the writer of a FIFO. The flag
+// has no effect on regular files.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,7 +30,7 @@
 using namespace moec;
 
 static constexpr int kRead = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
-/// Maximum nesting of folders, deeper than any package.
+/// Maximum nesting depth of folders. It exceeds the depth of any package.
 static constexpr size_t kDeepest = 64;
 
 Descriptor::~Descriptor() {
@@ -38,8 +38,8 @@ Descriptor::~Descriptor() {
     ::close(number);
 }
 
-/// The descriptors plus one; 0 marks a free slot. They are atomics because the
-/// child may only use functions that are async-signal-safe.
+/// The registered descriptors plus one; 0 marks a free slot. The elements are
+/// atomics because the forked child may only use async-signal-safe operations.
 static std::array<std::atomic<int>, 1024> keptFromChildren;
 
 static void closeInChild() {
@@ -71,7 +71,8 @@ static std::string_view kindOf(mode_t mode) {
                           : "a device";
 }
 
-/// Checks that an opened file is a regular file.
+/// Takes ownership of a descriptor that was opened for `shown`. Returns an
+/// error if it is not a regular file.
 static Result<Descriptor> regular(int number, const std::string &shown) {
   if (number < 0)
     return fileError("cannot open", shown);
@@ -101,7 +102,8 @@ Result<Descriptor> moec::openRegular(const std::string &path) {
   return regular(::open(path.c_str(), kRead | O_NOCTTY), path);
 }
 
-/// Opens `path` below `folder` with `flags`; no part of the path may be a link.
+/// Opens `path` below `folder` with `flags`. No component of the path may be a
+/// symbolic link.
 static int openBelow(const Descriptor &folder, std::string_view path,
                      int flags) {
   Descriptor parent;
@@ -162,7 +164,8 @@ Result<std::string> moec::readAll(const Descriptor &file, uint64_t mostBytes,
       return fileError("cannot read", shown);
     if (count == 0)
       return bytes;
-    // A file may grow, and files in /proc have no size.
+    // The size is checked during reading, because a file may grow and files in
+    // /proc report no size.
     if (bytes.size() + static_cast<size_t>(count) > mostBytes)
       return tooLarge(bytes.size() + static_cast<size_t>(count));
     bytes.append(buffer, static_cast<size_t>(count));
@@ -171,8 +174,8 @@ Result<std::string> moec::readAll(const Descriptor &file, uint64_t mostBytes,
 
 Result<std::vector<std::string>> moec::listNamesAt(const Descriptor &folder,
                                                    const std::string &shown) {
-  // The read position belongs to the open file description, so the folder is
-  // opened again.
+  // The read position belongs to the open file description and may have
+  // advanced, so the folder is opened again.
   int copy = ::openat(folder.get(), ".", kRead | O_DIRECTORY);
   DIR *opened = copy < 0 ? nullptr : ::fdopendir(copy);
   if (!opened) {

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Reads through descriptors: a path may name another file at each call, while
-// an open descriptor always refers to the same file. No function here blocks: a
-// FIFO, a socket and a device are errors.
+// Functions that access files through descriptors. A path may refer to a
+// different file at each call, while an open descriptor always refers to the
+// same file. No function here blocks: opening a FIFO, a socket or a device is
+// an error.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,8 @@
 
 namespace moec {
 
-/// An owned file descriptor with close-on-exec.
+/// A file descriptor that is closed by its owner. It has the flag
+/// close-on-exec.
 class Descriptor {
 public:
   Descriptor() = default;
@@ -45,22 +47,23 @@ private:
   int number = -1;
 };
 
-/// Makes forked children close a descriptor at once, because they would
-/// otherwise hold its locks, too. Returns the slot in which it is stored, or -1
-/// if all are in use.
+/// Registers a descriptor that forked children must close at once; otherwise
+/// they would also hold its locks. Returns the slot in which the descriptor is
+/// registered, or -1 if all slots are in use.
 int closeInChildren(const Descriptor &file);
-/// Frees the slot. Must be called before the descriptor is closed, in the
-/// process that stored it.
+/// Frees the slot. Must be called before the descriptor is closed, by the
+/// process that registered it.
 void keepNoMore(int slot);
 
 /// Opens a folder for reading.
 Result<Descriptor> openFolder(const std::string &path);
 
-/// Opens a regular file for reading. Links are followed.
+/// Opens a regular file for reading. Symbolic links are followed.
 Result<Descriptor> openRegular(const std::string &path);
 
-/// Opens `path` (contained, see isContainedPath()) below an open folder. No
-/// part of it may be a link. `shown` is the name of the folder in errors.
+/// Opens `path` below an open folder. The path must be contained (see
+/// isContainedPath()), and no component may be a symbolic link. `shown`: the
+/// folder's name in error messages.
 Result<Descriptor> openFolderAt(const Descriptor &folder,
                                 const std::string &path,
                                 const std::string &shown);
@@ -68,28 +71,28 @@ Result<Descriptor> openRegularAt(const Descriptor &folder,
                                  const std::string &path,
                                  const std::string &shown);
 
-/// Reads the rest of a regular file. More than `mostBytes` bytes are an error.
+/// Reads the rest of a regular file. It is an error if there are more than
+/// `mostBytes` bytes.
 Result<std::string> readAll(const Descriptor &file, uint64_t mostBytes,
                             const std::string &shown);
 
-/// Lists the paths of everything except folders below an open folder, like
-/// listFiles().
+/// Lists all paths below an open folder that are not folders, like listFiles().
 Result<std::vector<std::string>> listFilesAt(const Descriptor &folder,
                                              const std::string &shown);
 
-/// Lists the names in an open folder, sorted, without . and ..
+/// Lists the names in an open folder, sorted, without "." and "..".
 Result<std::vector<std::string>> listNamesAt(const Descriptor &folder,
                                              const std::string &shown);
 
-/// Returns true if two descriptors, or a path and a descriptor, refer to the
-/// same file.
+/// Returns true if the two arguments refer to the same file.
 bool isSameFile(const Descriptor &file, const Descriptor &other);
 bool isSameFile(const Descriptor &file, const std::string &path);
 
-/// Returns why an open file or folder belongs neither to this user nor to root,
-/// or "" if it does.
+/// Returns a description of the owner if the open file or folder belongs
+/// neither to this user nor to root, otherwise "".
 std::string foreignOwner(const Descriptor &file);
-/// Returns why other users may write it, or "" if they may not.
+/// Returns the reason why other users may write the open file or folder, or ""
+/// if they may not write it.
 std::string openToOthers(const Descriptor &file);
 
 } // namespace moec

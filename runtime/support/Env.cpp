@@ -101,8 +101,8 @@ Result<std::string> moec::envCacheFolder() {
 }
 
 int moec::usableThreads() {
-  // The kernel refuses a mask that is smaller than its own, so larger ones are
-  // tried until one is accepted.
+  // The kernel rejects a CPU mask that is smaller than its own mask, so larger
+  // masks are tried until one is accepted.
   for (int cpus = 1024; cpus <= (1 << 18); cpus *= 4) {
     cpu_set_t *mask = CPU_ALLOC(cpus);
     if (!mask)

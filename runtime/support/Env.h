@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The only list of the environment variables that moec reads. A name that is
-// not in the table does not compile, so the table is complete. The
-// documentation and `moec-run --help` print it. Variables are read at each
-// call, not at program start.
+// The only list of environment variables that moec reads. Code that reads any
+// other name does not compile, so the table is complete. The documentation and
+// `moec-run --help` print the table. Variables are read at each call, not at
+// program start.
 //
 //===----------------------------------------------------------------------===//
 
@@ -115,34 +115,35 @@ private:
   int row;
 };
 
-/// Returns the unchanged value, or the default if the variable is unset or
-/// empty.
+/// Returns the value without changes, or the default if the variable is unset
+/// or empty.
 std::string envString(const EnvVariable &variable);
 std::string envString(EnvName name);
 
-/// Parses 1/on/true/yes or 0/off/false/no. Anything else is InvalidArgument.
+/// Parses 1/on/true/yes or 0/off/false/no. Returns InvalidArgument for any
+/// other value.
 Result<bool> envFlag(EnvName name);
 
-/// Parses a decimal integer >= 0. Anything else is InvalidArgument.
+/// Parses a decimal integer >= 0. Returns InvalidArgument for any other value.
 Result<int64_t> envInteger(EnvName name);
 
-/// Parses a size such as 2G. Anything else is InvalidArgument.
+/// Parses a size such as 2G. Returns InvalidArgument for any other value.
 Result<uint64_t> envBytes(EnvName name);
 
-/// Returns a warning for each set variable whose name is similar to one in the
-/// table, such as MOEC_JOB.
+/// Returns a warning for each set variable that is not in the table but whose
+/// name is similar to a name in the table, such as MOEC_JOB.
 std::vector<std::string> misspeltVariables();
 
-/// Returns all variables, for starting a program.
+/// Returns all environment variables of this process, for starting a program.
 char *const *envBlock();
 
-/// Returns the folder of the cache from MOEC_CACHE_DIR, XDG_CACHE_HOME or HOME.
-/// An error if none of them is set.
+/// Returns the cache folder that MOEC_CACHE_DIR, XDG_CACHE_HOME or HOME
+/// specifies. Returns an error if none of them is set.
 Result<std::string> envCacheFolder();
 
-/// Returns the number of hardware threads on which the calling thread may run:
-/// those of its affinity mask (taskset, containers' cpusets), at least 1.
-/// Compilations and the host device start that many threads.
+/// Returns the number of hardware threads on which the calling thread may run,
+/// at least 1. This is the size of its affinity mask (taskset, container
+/// cpusets). Compilation and the host device start this many threads.
 int usableThreads();
 
 } // namespace moec

@@ -51,8 +51,8 @@ Result<std::string> moec::readFile(const std::string &path,
   return readAll(file, mostBytes, path);
 }
 
-/// Writes, fsyncs and closes a file. On failure, errno is that of the first
-/// error.
+/// Writes, fsyncs and closes a file. On failure, returns false and sets errno
+/// to the first error.
 static bool writeAndClose(int file, std::string_view bytes) {
   int failure = 0;
   while (!bytes.empty()) {
@@ -84,8 +84,8 @@ Result<void> moec::writeFile(const std::string &path, std::string_view bytes) {
   return {};
 }
 
-/// Returns the error of a path that could not be created, with the state of its
-/// folder.
+/// Returns the error for a path that could not be created. If the parent folder
+/// is not a folder in which files can be created, the message mentions it.
 static Error cannotMake(std::string_view what, const std::string &path) {
   Error error = fileError(what, path);
   const std::string folder = parentFolder(path);
@@ -104,8 +104,9 @@ std::string moec::temporaryName(std::string_view path) {
 
 Result<void> moec::writeFileAtomically(const std::string &path,
                                        std::string_view bytes, unsigned mode) {
-  // mkostemp is not used: only the owner can read its files, and the umask
-  // cannot be queried without a race.
+  // mkostemp is not used because it creates files that only the owner can read,
+  // and the umask that would be needed to correct this cannot be queried
+  // without a race.
   std::string temporary;
   int file = -1;
   do {
@@ -131,7 +132,8 @@ Result<void> moec::writeFileAtomically(const std::string &path,
 }
 
 Result<void> moec::createFolders(const std::string &path, unsigned mode) {
-  // Existing folders keep their mode. Failures are reported below.
+  // Existing folders keep their mode. Failures are reported by
+  // create_directories below.
   for (size_t slash = path.find('/', 1); mode != 0777;
        slash = path.find('/', slash + 1)) {
     ::mkdir(path.substr(0, slash).c_str(), mode);
@@ -168,8 +170,8 @@ Result<void> moec::syncFolder(const std::string &path) {
   int folder = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0)
     return fileError("cannot open folder", path);
-  // Some file systems refuse fsync on folders (EINVAL); the rename has still
-  // taken place.
+  // Some file systems do not support fsync on folders (EINVAL). The rename has
+  // taken place nevertheless.
   bool failed = ::fsync(folder) != 0 && errno != EINVAL && errno != EROFS;
   Error error;
   if (failed)

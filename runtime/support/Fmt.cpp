@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Debian ships fmt as headers and as a shared library. Compiling its functions
-// into every source file takes 3 seconds per file (a third of the time). Here
-// they are compiled once, and the binaries do not depend on the shared library.
-// The instantiations are those of fmt's own src/format.cc for char, and those
-// that its headers declare extern for wchar_t.
+// Debian ships fmt as headers and as a shared library. Compiling fmt's
+// functions in every source file takes 3 seconds per file, a third of the
+// compile time. Therefore they are compiled once here, and the binaries do not
+// depend on the shared library. This file instantiates what fmt's own
+// src/format.cc instantiates for char, and the templates that fmt's headers
+// declare extern for wchar_t.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// moec's own errors are values. Libraries and failed allocations throw
-// exceptions, which would end the process by a signal without a message.
+// moec reports its own errors as values. Exceptions come from libraries and
+// failed allocations; without a handler they would end the process by a signal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@
 
 namespace moec {
 
-/// Returns the exit status of `body`. If it throws, prints the reason to
-/// standard error and returns 1.
+/// Returns the exit status that `body` returns. If `body` throws, prints the
+/// reason to standard error and returns 1.
 template <typename Body>
 int guarded(const char *program, const Body &body) noexcept {
   try {

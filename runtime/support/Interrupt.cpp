@@ -26,7 +26,7 @@ struct sigaction earlier[std::size(kSignals)];
 
 void onSignal(int signal) {
   if (caught != 0) {
-    // At the second signal the process ends as it would without this handler.
+    // After a second signal, the process ends as it would without this handler.
     for (size_t i = 0; i < std::size(kSignals); ++i)
       if (kSignals[i] == signal)
         ::sigaction(signal, &earlier[i], nullptr);
@@ -36,8 +36,8 @@ void onSignal(int signal) {
   caught = signal;
 }
 
-/// The state is never destroyed, because another thread may hold the mutex at a
-/// fork.
+/// The interrupt source. It is never destroyed, because another thread may hold
+/// the mutex during a fork.
 struct Source {
   std::mutex mutex;
   InterruptSource function;
@@ -48,7 +48,7 @@ Source &theSource() {
   return *source;
 }
 
-/// The number of existing SignalsInterrupt objects.
+/// Counts the existing SignalsInterrupt objects.
 struct Catchers {
   std::mutex mutex;
   int count = 0;

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Operations that take seconds call isInterrupted() regularly. The interrupt
-// comes from a signal in a program, or from the host of a library, such as
-// Python.
+// Operations that take seconds call isInterrupted() regularly. In a program, an
+// interrupt comes from a signal. In a library, it comes from the host program,
+// such as Python.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,22 +18,22 @@
 
 namespace moec {
 
-/// Returns true if the work of the calling thread is to end.
+/// Returns true if the calling thread's operation should be aborted.
 using InterruptSource = std::function<bool()>;
 
-/// Sets the source of interrupts. An empty source never interrupts.
+/// Sets the interrupt source. An empty source never interrupts.
 void setInterruptSource(InterruptSource source);
 
-/// Returns true after a signal that SignalsInterrupt has caught, or if the
-/// source returns true. Must be called by the thread that entered moec.
+/// Returns true if SignalsInterrupt has caught a signal, or if the interrupt
+/// source returns true. Must be called by the thread that called into moec.
 bool isInterrupted();
 
-/// During its lifetime, SIGINT, SIGTERM and SIGHUP interrupt work instead of
-/// ending the process, so that temporary files and locks are removed. The
-/// destructor raises a caught signal again, which then has its previous effect.
-/// A second signal has its previous effect at once. Ignored signals stay
-/// ignored. If there are several objects, the first one installs the handlers
-/// and the last one removes them.
+/// During its lifetime, SIGINT, SIGTERM and SIGHUP interrupt the current
+/// operation instead of ending the process, so that temporary files and locks
+/// are removed. The destructor raises a caught signal again with the previous
+/// handler in place. A second signal reaches the previous handler immediately.
+/// Signals that were ignored before remain ignored. If there are several
+/// objects, the first one installs the handlers and the last one removes them.
 class SignalsInterrupt {
 public:
   SignalsInterrupt();

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// nlohmann's lexer and grammar call the Builder below. Its own builder would
-// keep the last of two equal keys, and does not limit the depth.
+// nlohmann's lexer and grammar call the Builder below. nlohmann's own builder
+// is not used, because it silently keeps the last of two equal keys and does
+// not limit the depth.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,8 +27,8 @@ using nlohmann::json;
 
 namespace {
 
-/// An iterator that records how far the parser has read, because parser events
-/// have no position.
+/// An iterator that records how far the parser has read, because nlohmann's
+/// parser events contain no position.
 class Cursor {
 public:
   using iterator_category = std::input_iterator_tag;
@@ -55,7 +56,7 @@ private:
   const char **farthest;
 };
 
-/// Returns the position of a byte as "line 3, column 7".
+/// Returns a byte offset as a text such as "line 3, column 7".
 std::string placeOf(std::string_view text, size_t offset) {
   std::string_view before = text.substr(0, std::min(offset, text.size()));
   size_t newline = before.rfind('\n');
@@ -65,7 +66,8 @@ std::string placeOf(std::string_view text, size_t offset) {
                      column);
 }
 
-/// Returns nlohmann's reason without its prefix, its position and long tokens.
+/// Returns nlohmann's error reason without its prefix and position, and with
+/// long tokens shortened.
 std::string reasonOf(std::string_view message) {
   for (std::string_view prefix : {"] ", "parse error at ", ": "})
     if (size_t at = message.find(prefix); at != std::string_view::npos)
@@ -79,7 +81,7 @@ std::string reasonOf(std::string_view message) {
         next == std::string_view::npos ? "" : token.substr(next);
     token = token.substr(0, next);
     token.remove_suffix(token.ends_with('\'') ? 1 : 0);
-    // The error is at the end of the token.
+    // Only the end of the token is kept, because the error is at its end.
     constexpr size_t kTail = 24;
     bool cut = token.size() > kTail;
     if (cut)
@@ -95,7 +97,7 @@ std::string reasonOf(std::string_view message) {
   return shown;
 }
 
-/// Builds the value from the parser's events. Setting `problem` ends the parse.
+/// Builds a JSON value from parser events. Setting `problem` ends the parsing.
 class Builder : public nlohmann::json_sax<json> {
 public:
   Builder(std::string_view text, int maxDepth)
@@ -112,12 +114,12 @@ public:
   bool number_integer(int64_t value) override { return add(value); }
   bool number_unsigned(uint64_t value) override { return add(value); }
   bool number_float(double value, const std::string &token) override {
-    // An integer that does not fit into 64 bits arrives as a rounded double.
+    // An integer that does not fit into 64 bits is passed as a rounded double.
     if (token.find_first_of(".eE") == std::string::npos)
       return fail(startOf(token),
                   fmt::format("expected an integer of 64 bits, got {}",
                               shortText(token)));
-    // A number that is too small for a double arrives as 0.
+    // A nonzero number that is too small for a double is passed as 0.
     std::string_view digits(token);
     digits = digits.substr(0, digits.find_first_of("eE"));
     if (value == 0 &&
@@ -126,7 +128,8 @@ public:
     return add(value);
   }
   bool string(std::string &value) override { return add(std::move(value)); }
-  bool binary(json::binary_t &) override { return false; } // not in text
+  // JSON text contains no binary values.
+  bool binary(json::binary_t &) override { return false; }
 
   bool start_object(size_t) override { return open(json::object()); }
   bool start_array(size_t) override { return open(json::array()); }
@@ -147,8 +150,8 @@ public:
 
   bool parse_error(size_t position, const std::string &token,
                    const nlohmann::detail::exception &error) override {
-    // There are two kinds of errors: invalid syntax, and a number beyond the
-    // range of doubles.
+    // There are two kinds of errors: invalid syntax, and a number that exceeds
+    // the range of double.
     constexpr int kOutOfRange = 406;
     if (error.id == kOutOfRange)
       return failRange(token);
@@ -159,7 +162,8 @@ public:
   }
 
 private:
-  /// Returns a hint on syntax that other formats have and JSON does not.
+  /// Returns a hint if the syntax at `at` is valid in other formats but not in
+  /// JSON.
   std::string_view habitAt(size_t at) const {
     const char here = at < text.size() ? text[at] : ' ';
     if (here == '\'')
@@ -174,8 +178,8 @@ private:
                : "";
   }
   size_t offset() const { return size_t(farthest - text.data()); }
-  /// Returns the start offset of a token. After a number the parser has already
-  /// read one more byte, if there is one.
+  /// Returns the start offset of a token. If the token is a number, the parser
+  /// has already read one more byte, if there is one.
   size_t startOf(std::string_view token) const {
     size_t end = offset();
     if (end < token.size() ||
@@ -183,8 +187,8 @@ private:
       --end;
     return end - token.size();
   }
-  /// Returns the start offset of a key. Quotes inside a key are preceded by a
-  /// backslash; the first quote is not.
+  /// Returns the start offset of a key. The search goes backwards to the
+  /// opening quote; quotes inside the key have a preceding backslash.
   size_t startOfKey() const {
     size_t at = offset() - 1;
     do
@@ -201,8 +205,8 @@ private:
                 fmt::format("expected a number that a double holds, got {}",
                             shortText(token)));
   }
-  /// Returns the place of the next value: the outermost value, the value of a
-  /// key, or a new array element.
+  /// Returns the location of the next value: the outermost value, the member of
+  /// the last key, or a new array element.
   json *slot() {
     if (around.empty())
       return &root;
@@ -232,12 +236,13 @@ private:
   std::string_view text;
   int maxDepth;
   const char *farthest;
-  std::vector<json *> around; ///< the open containers
-  json *field = nullptr;      ///< the value of the last key
+  std::vector<json *> around; ///< the containers that are still open
+  json *field = nullptr;      ///< the member of the last key
 };
 
-/// Appends until the text is long enough. Nesting cannot exhaust the stack,
-/// because each level appends a bracket.
+/// Appends the JSON text of a value until `to` has more than `longest` bytes.
+/// Deep nesting cannot exhaust the stack, because each level appends at least
+/// one bracket.
 void appendJson(const json &value, size_t longest, std::string &to) {
   if (to.size() > longest)
     return;
@@ -302,7 +307,7 @@ Result<json> moec::parseJsonObject(std::string_view text, std::string_view name,
   if (text.size() > bounds.bytes)
     return failure(fmt::format("expected at most {} bytes of JSON, got {}",
                                bounds.bytes, text.size()));
-  // The parser treats a byte 0 as the end of the text.
+  // nlohmann's parser would treat a zero byte as the end of the text.
   if (size_t zero = text.find('\0'); zero != std::string_view::npos)
     return failure(
         fmt::format("{}: expected JSON, got a byte 0", placeOf(text, zero)));
@@ -348,7 +353,7 @@ std::string moec::shortJson(const json &value, size_t longest) {
   std::string text;
   appendJson(value, longest, text);
   if (text.size() > longest) {
-    // The text must not be cut in the middle of a UTF-8 sequence.
+    // The text must not be cut within a UTF-8 sequence.
     while (longest > 0 && (text[longest] & 0xC0) == 0x80)
       --longest;
     text.resize(longest);

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The only parser of untrusted JSON. It is strict: it limits size and depth,
-// and refuses duplicate keys in an object, numbers that do not fit, text that
-// is not UTF-8 and text after the value. Its run time is linear in the text,
-// except for key lookups in objects. The depth limit makes it safe to traverse,
-// copy and print a value recursively.
+// The only parser for untrusted JSON. It is strict: it limits size and depth,
+// and rejects duplicate keys in an object, numbers that are out of range,
+// invalid UTF-8 and text after the value. Its run time is linear in the text
+// length, except for key lookups in objects. Because of the depth limit, a
+// value can safely be traversed, copied and printed recursively.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +27,9 @@
 
 namespace moec {
 
-/// A JSON value on the heap, so that a header can contain one without including
-/// json.hpp. It is initialized to {}. Copies are deep. After a move the source
-/// has no value.
+/// A JSON value on the heap. This way a header can contain a JSON value without
+/// including json.hpp. The initial value is {}. Copies are deep. After a move
+/// the source has no value.
 template <typename Json> class Boxed {
 public:
   Boxed();
@@ -44,7 +44,8 @@ public:
   const Json &operator*() const { return *value; }
   Json *operator->() { return value.get(); }
   const Json *operator->() const { return value.get(); }
-  /// Returns a member of an object, and adds it as null if it is absent.
+  /// Returns a member of an object. If the member is absent, it is added as
+  /// null.
   Json &operator[](const std::string &key);
 
 private:
@@ -61,18 +62,19 @@ struct JsonBounds {
   int depth = 64; ///< maximum nesting of objects and arrays
 };
 
-/// Parses a text whose outermost value is an object. An error has `code` and a
-/// message of the form "name: line, column: expected ..., got ...".
+/// Parses a text whose outermost value is an object. Errors have the code
+/// `code` and a message of the form "name: line, column: expected ..., got
+/// ...".
 Result<nlohmann::json> parseJsonObject(std::string_view text,
                                        std::string_view name, ErrorCode code,
                                        JsonBounds bounds);
 
-/// Returns untrusted text for messages: cut to `longest` bytes, with control
-/// characters made visible.
+/// Returns untrusted text for use in messages: cut to `longest` bytes, and with
+/// control characters escaped.
 std::string shortText(std::string_view text, size_t longest = 60);
 
-/// Returns the description of a value for messages: 'the string "x"', 'the
-/// number 7', 'an array'.
+/// Returns a description of a value for messages, such as 'the string "x"',
+/// 'the number 7' or 'an array'.
 std::string describeJson(const nlohmann::json &value);
 
 /// Returns a value as JSON for messages, cut to about `longest` bytes.

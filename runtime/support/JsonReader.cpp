@@ -77,7 +77,8 @@ static std::string rangeText(int64_t min, int64_t max) {
 
 std::optional<int64_t> moec::integerIn(const json &value, int64_t min,
                                        int64_t max) {
-  // Unsigned numbers above 2^63 would wrap around if they were read as signed.
+  // Unsigned numbers of 2^63 or more would wrap around if they were read as
+  // signed.
   if (!value.is_number_integer() ||
       (value.is_number_unsigned() &&
        value.get<uint64_t>() > uint64_t(std::max<int64_t>(max, 0))))
@@ -212,7 +213,7 @@ void JsonReader::refuseUnknown(std::span<const Synonym> synonyms) {
       fmt::format("accepted here: {}", listOf(known, "and", false));
   nameStrayKeys(synonyms);
   for (auto it = fields->begin(); it != fields->end(); ++it) {
-    // A null means that the field is absent.
+    // A null field counts as absent.
     if (wasAsked(it.key()) || it->is_null())
       continue;
     std::string text = "unknown field";
@@ -231,7 +232,7 @@ void JsonReader::refuseUnknown(std::span<const Synonym> synonyms) {
       meants.clear();
     if (!meants.empty())
       text += fmt::format("; did you mean {}?", listOf(meants));
-    // A long list would hide the suggestion.
+    // A long list of known keys would hide the suggestion, so it is omitted.
     constexpr size_t kMostShown = 8;
     if (!meants.empty() && known.size() > kMostShown) {
       problems->add(pathOf(it.key()), text);

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Checks the presence, type and range of each field when it is read. Each error
-// contains the file, the JSON path, what was expected and what was found.
-// Reading continues with defaults, so that importers check for errors once at
-// the end.
+// Reads the fields of JSON objects and checks the presence, type and range of
+// each field. An error contains the file, the JSON path, the expected and the
+// actual value. After an error, reading continues with default values, so an
+// importer checks for errors only once, at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,11 +29,12 @@
 
 namespace moec {
 
-/// Returns the integer in a value, if it is one and within the bounds.
+/// Returns the integer in a value, or nullopt if the value is not an integer
+/// from `min` to `max`.
 std::optional<int64_t> integerIn(const nlohmann::json &value, int64_t min,
                                  int64_t max);
 
-/// The errors of a document, shared by the readers of its objects.
+/// The errors of a document. The readers of all its objects share it.
 struct JsonErrors {
   struct Entry {
     std::string path, text;
@@ -42,34 +43,36 @@ struct JsonErrors {
   std::optional<Error> first;
   ErrorCode code = ErrorCode::Refused; ///< code of all errors
   size_t count = 0;
-  /// The first error of each path, up to a small number.
+  /// The first error at each path. The number of entries is limited.
   std::vector<Entry> entries = {};
 
   void add(std::string_view path, std::string_view text);
-  /// Returns one error with a line "name: path: text" for each entry.
+  /// Returns a single error whose message has one line "name: path: text" per
+  /// entry.
   Error all() const;
 };
 
 class JsonReader {
 public:
-  /// Creates a reader. `object` must be an object and outlive the reader.
+  /// Creates a reader for `object`, which must be an object and must outlive
+  /// the reader.
   JsonReader(const nlohmann::json &object, std::string path,
              JsonErrors &errors);
 
   /// Returns the field, or null if it is absent or null.
   const nlohmann::json *find(std::string_view key);
   bool has(std::string_view key) { return find(key) != nullptr; }
-  /// Returns true if the field was looked up.
+  /// Returns true if the field `key` was looked up.
   bool wasAsked(std::string_view key) const;
 
-  /// Read required fields; an absent one is an error.
+  /// Read a required field. It is an error if the field is absent.
   int64_t integer(std::string_view key, int64_t min, int64_t max);
   std::string text(std::string_view key);
   bool boolean(std::string_view key);
   std::vector<int64_t> integers(std::string_view key, size_t count, int64_t min,
                                 int64_t max);
 
-  /// Read optional fields; null counts as absent.
+  /// Read an optional field. A null field counts as absent.
   int64_t integerOr(std::string_view key, int64_t otherwise, int64_t min,
                     int64_t max);
   bool booleanOr(std::string_view key, bool otherwise);
@@ -78,12 +81,13 @@ public:
   std::vector<int64_t> integersOr(std::string_view key,
                                   std::vector<int64_t> otherwise, int64_t min,
                                   int64_t max);
-  /// Returns a reader of the object at `key`, or nullopt if it is absent.
+  /// Returns a reader for the object at `key`, or nullopt if the field is
+  /// absent.
   std::optional<JsonReader> object(std::string_view key);
 
-  /// Records an error at `key`: "expected ..., got ...".
+  /// Records the error "expected ..., got ..." at `key`.
   void expected(std::string_view key, std::string_view what);
-  /// Adds a reason to the error at `key`.
+  /// Appends a reason to the error at `key`.
   void explain(std::string_view key, std::string_view reason);
   /// Records an error at `key` with the given text.
   void refuse(std::string_view key, std::string_view text);
@@ -100,20 +104,22 @@ public:
     refuse(key, fmt::format(text, std::forward<First>(first),
                             std::forward<Args>(args)...));
   }
-  /// A word that users know from another format, and the equivalent key.
+  /// A word that users may know from another format, and the equivalent key
+  /// here.
   using Synonym = std::pair<std::string_view, std::string_view>;
-  /// Records an error for every key that was not looked up; the first error
-  /// lists those that were. A key that is not a misspelling of another one may
-  /// be a synonym.
+  /// Records an error for every key that was not looked up. The first error
+  /// lists the keys that were looked up. If a key is not similar to a known
+  /// key, `synonyms` may provide the suggestion.
   void refuseUnknown(std::span<const Synonym> synonyms = {});
-  /// For each required key that is absent, adds to its error the unknown key
-  /// that may be its misspelling. That key then counts as looked up.
+  /// For each missing required key, appends the unknown key that is probably a
+  /// misspelling to the error message. The unknown key then counts as looked
+  /// up.
   void nameStrayKeys(std::span<const Synonym> synonyms = {});
 
   std::string pathOf(std::string_view key) const;
   const nlohmann::json &value() const { return *fields; }
   JsonErrors &errors() { return *problems; }
-  /// Returns true if there were errors since this reader was created.
+  /// Returns true if errors were recorded since this reader was created.
   bool failed() const { return problems->count > earlier; }
 
 private:

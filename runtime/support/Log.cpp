@@ -29,8 +29,8 @@ constexpr std::pair<LogLevel, std::string_view> kLevels[] = {
     {LogLevel::Debug, "debug"},
 };
 
-/// Returns the level in MOEC_LOG. An unknown word is reported once and means
-/// "warning".
+/// Returns the log level in MOEC_LOG. An unknown word is reported once and has
+/// the meaning of "warning".
 LogLevel levelOfEnvironment() {
   std::string word = envString("MOEC_LOG");
   for (auto [level, name] : kLevels)
@@ -43,7 +43,7 @@ LogLevel levelOfEnvironment() {
   return LogLevel::Warning;
 }
 
-/// The mutex is per process, because another thread may hold it at a fork.
+/// The mutex is per process, because another thread may hold it during a fork.
 struct LogMutex {
   std::mutex mutex;
 };
@@ -54,8 +54,8 @@ struct Log {
 };
 
 Log &theLog() {
-  // The object is never destroyed, because threads may log while the process
-  // ends.
+  // The object is never destroyed, because threads may still log while the
+  // process exits.
   static Log *log = new Log;
   return *log;
 }

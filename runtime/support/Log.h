@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// There is one sink for the process: a callback with a level. By default
-// warnings and errors go to stderr (the environment variable MOEC_LOG changes
-// the level). An engine may install its own sink. Nothing else in moec prints.
+// The process has one log sink: a callback and a maximum level. By default,
+// warnings and errors are written to stderr; the environment variable MOEC_LOG
+// changes the level. An inference engine may install its own sink. The library
+// prints nothing in any other way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,11 +25,11 @@ namespace moec {
 
 enum class LogLevel : int { None = 0, Error, Warning, Info, Debug };
 
-/// Returns "error", "warning", "info", "debug" or "none".
+/// Returns the name of a level: "error", "warning", "info", "debug" or "none".
 std::string_view logLevelName(LogLevel level);
 
-/// Receives each message, from one thread at a time. An empty function restores
-/// stderr.
+/// Receives each message. It is called from one thread at a time. An empty
+/// function restores stderr.
 using LogSink = std::function<void(LogLevel, std::string_view)>;
 
 /// Installs a sink for messages up to and including `level`.

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The first NVRTC release for each arch, determined by compiling a kernel with
-// releases 12.0, 12.6, 12.8, 12.9, 13.0, 13.3, 13.4 and 13.5.
+// The first NVRTC release that supports each arch. This was measured by
+// compiling a kernel with releases 12.0, 12.6, 12.8, 12.9, 13.0, 13.3, 13.4 and
+// 13.5.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,10 +28,10 @@ struct NvrtcVersion {
 };
 
 /// The oldest release that compiles the kernels of every scheme for sm_80 and
-/// sm_90a. 12.0 fails on kernels of 4-bit weights.
+/// sm_90a. Release 12.0 fails for kernels with 4-bit weights.
 inline constexpr NvrtcVersion kOldestNvrtc = {12, 6};
 
-/// The first release with family-specific archs, such as "sm_100f".
+/// The first release that supports family-specific archs, such as "sm_100f".
 inline constexpr NvrtcVersion kFirstNvrtcOfFamilies = {12, 9};
 
 struct FirstNvrtc {
@@ -44,7 +45,7 @@ inline constexpr FirstNvrtc kFirstNvrtc[] = {
     {110, {13, 0}}, {120, {12, 8}}, {121, {12, 9}},
 };
 
-/// Returns the first release that compiles for an arch, such as "sm_90a", or
+/// Returns the first release that supports an arch, such as "sm_90a", or
 /// nullopt if the name is not an arch.
 inline std::optional<NvrtcVersion> firstNvrtcOf(std::string_view arch) {
   constexpr std::string_view kPrefix = "sm_";
@@ -70,7 +71,7 @@ inline std::string nvrtcText(NvrtcVersion version) {
   return std::to_string(version.major) + "." + std::to_string(version.minor);
 }
 
-/// Returns the first release that compiles for an arch as text, such as "13.4".
+/// Returns the first release that supports an arch as text, such as "13.4".
 inline std::string nvrtcText(std::string_view arch) {
   return nvrtcText(firstNvrtcOf(arch).value_or(kOldestNvrtc));
 }

@@ -13,7 +13,7 @@
 using namespace moec;
 
 Error moec::fileError(std::string_view what, std::string_view path) {
-  // std::system_category is thread-safe, unlike strerror.
+  // Unlike strerror, std::system_category is thread-safe.
   return {ErrorCode::FileSystem, "{} '{}': {}", what, path,
           std::system_category().message(errno)};
 }

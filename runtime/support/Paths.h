@@ -20,16 +20,17 @@
 
 namespace moec {
 
-/// Returns the error `<what> '<path>': <text of errno>`, with code FileSystem.
+/// Returns an error with code FileSystem and message `<what> '<path>': <text of
+/// errno>`.
 Error fileError(std::string_view what, std::string_view path);
 
 /// Returns the joined path: "a/b" + "c" = "a/b/c"; "" + "c" = "c".
 std::string joinPath(std::string_view folder, std::string_view name);
-/// Returns everything before the last '/', or "." if there is none.
+/// Returns everything before the last '/', or "." if there is no '/'.
 std::string parentFolder(std::string_view path);
 
 /// Returns true if `path` is relative, stays inside its folder and is
-/// normalized: no empty part, no "." or "..", no backslash, no NUL.
+/// normalized: no empty component, no "." or "..", no backslash, no NUL.
 bool isContainedPath(std::string_view path);
 
 } // namespace moec

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// fork(2) copies only the calling thread. A lock that another thread holds
-// stays locked in the child, and a promise of another thread is never
-// fulfilled.
+// State that a forked child does not inherit. fork(2) copies only the calling
+// thread. In the child, a lock that another thread held would stay locked, and
+// a promise of another thread would never be fulfilled.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,9 +19,10 @@
 
 namespace moec {
 
-/// Returns the State of this process, created at the first call in it. It is
-/// never destroyed, because threads may use it while the process ends, and the
-/// parent's State may be in use at the fork.
+/// Returns the State of this process. It is created at the first call in this
+/// process. It is never destroyed, because threads may use it while the process
+/// exits. A forked child does not destroy the parent's State either, because
+/// the State may have been in use during the fork.
 template <typename State> State &perProcess() {
   struct Entry {
     Entry(pid_t process, Entry *parents) : process(process), parents(parents) {}
@@ -29,8 +30,8 @@ template <typename State> State &perProcess() {
     Entry *parents; ///< keeps the parent's entry reachable for leak checkers
     State state;
   };
-  // The pointer is constant-initialized, so there is no guard that a thread
-  // could hold at a fork.
+  // The pointer is constant-initialized, so there is no initialization guard
+  // that a thread could hold during a fork.
   static std::atomic<Entry *> current = nullptr;
   const pid_t process = ::getpid();
   Entry *entry = current.load(std::memory_order_acquire);
@@ -38,7 +39,8 @@ template <typename State> State &perProcess() {
     auto *made = new Entry(process, entry);
     if (current.compare_exchange_strong(entry, made, std::memory_order_acq_rel))
       return made->state;
-    delete made; // another thread was faster; `entry` is now its entry
+    delete made; // another thread was faster; `entry` is now that thread's
+                 // entry
   }
   return entry->state;
 }

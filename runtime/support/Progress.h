@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Loops that may take minutes report their progress here. Programs show it on a
-// terminal. Without a sink, as in an engine, it costs only an addition.
+// Loops that may take minutes report their progress here. Programs show the
+// progress on a terminal. Without a sink, for example in an inference engine, a
+// report costs only one addition.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,38 +22,40 @@
 
 namespace moec {
 
-/// Receives the progress: `done` of `total` parts are finished. It is called
-/// from any thread, but one call at a time. The first call of a step has done
-/// == 0. The last one has done == total, even if the step has failed.
+/// Receives the progress: `done` of `total` items are finished. It may be
+/// called from any thread, but never concurrently. In the first call of a step,
+/// done == 0. In the last call, done == total, even if the step has failed.
 using ProgressSink =
     std::function<void(std::string_view what, int64_t done, int64_t total)>;
 
-/// Sets the sink. An empty sink shows nothing.
+/// Sets the sink. An empty sink disables progress reports.
 void setProgressSink(ProgressSink sink);
-/// Sets the sink unless there is one. Returns true if it was set.
+/// Sets the sink unless a sink is already set. Returns true if the sink was
+/// set.
 bool offerProgressSink(ProgressSink sink);
 
-/// One step, from construction to destruction.
+/// A step whose progress is reported. The step lasts from construction to
+/// destruction.
 class Progress {
 public:
-  /// Starts a step. `what` is plural, such as "kernels compiled".
+  /// Starts a step. `what` is a plural, such as "kernels compiled".
   Progress(std::string_view what, int64_t total);
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
-  /// Reports that `count` more parts are finished. Thread-safe.
+  /// Reports that `count` more items are finished. Thread-safe.
   void advance(int64_t count = 1);
 
 private:
   const std::string what;
   const int64_t total;
-  const bool quiet; ///< created while there was a QuietProgress
+  const bool quiet; ///< created while its thread had a QuietProgress
   std::atomic<int64_t> done = 0;
 };
 
-/// During its lifetime, steps that its thread starts are not shown, because
-/// they are parts of a step that is shown.
+/// During its lifetime, steps that this thread starts are not reported, because
+/// they belong to a step that is reported.
 class QuietProgress {
 public:
   QuietProgress();

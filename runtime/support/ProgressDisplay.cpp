@@ -16,14 +16,15 @@
 
 using namespace moec;
 
-/// Returns ", about 12 s left", or "" if it is too early to estimate.
+/// Returns a text such as ", about 12 s left", or "" if it is too early for an
+/// estimate.
 static std::string timeLeft(Clock::duration elapsed, int64_t done,
                             int64_t total) {
   constexpr std::chrono::seconds kMinElapsed(3);
   if (done <= 0 || elapsed < kMinElapsed)
     return "";
   constexpr double kSecondsOfMinute = 60, kMinutesOfHour = 60;
-  // Below two units, the next smaller unit is clearer.
+  // For fewer than two units, the next smaller unit is used.
   constexpr double kMinUnits = 2;
   const double seconds = std::chrono::duration<double>(elapsed).count() *
                          double(total - done) / double(done);
@@ -55,7 +56,8 @@ std::string ProgressText::update(std::string_view what, int64_t done,
   if (at == steps.end())
     at = steps.emplace(what, Step{now, now}).first;
   Step &step = at->second;
-  // Several steps share one line of a terminal.
+  // On a terminal, all steps share one line; in a log, each step has its own
+  // lines.
   Clock::time_point &shown = style == Style::Log ? step.last : last;
   if (now - shown < interval)
     return "";

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// On a terminal, the last line shows the progress of a step until it ends. In a
-// log, which is any other file, a line is added every 30 seconds of a step.
+// On a terminal, the last line shows the progress of a step until the step
+// ends. In a log (any other file), one line per step is added every 30 seconds.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,17 +22,17 @@
 
 namespace moec {
 
-/// Converts the calls of a ProgressSink to text.
+/// Converts calls of a ProgressSink to text.
 class ProgressText {
 public:
   enum class Style { Terminal, Log };
 
-  /// Creates the converter. `logInterval` is the time between two lines of a
-  /// step in a log.
+  /// Creates the converter. `logInterval`: time between two lines of a step in
+  /// a log.
   ProgressText(Style style, Clock::duration logInterval,
                Clock::time_point start);
 
-  /// Returns the text to write at `now`, which is empty in most cases.
+  /// Returns the text to write at time `now`. The text is empty in most cases.
   std::string update(std::string_view what, int64_t done, int64_t total,
                      Clock::time_point now);
 
@@ -44,8 +44,8 @@ private:
   const Style style;
   const Clock::duration interval;
   std::map<std::string, Step, std::less<>> steps; ///< steps that have not ended
-  Clock::time_point last; ///< the last time that a text was returned
-  bool lineShown = false; ///< a line is on the terminal
+  Clock::time_point last; ///< time at which a text was last returned
+  bool lineShown = false; ///< a progress line is on the terminal
 };
 
 /// Shows progress during its lifetime, unless another sink is already set.

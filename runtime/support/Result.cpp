@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The names of ErrorCode for logs, JSON and programs, and the conversion of
-// untrusted text for messages.
+// The names of error codes for logs, JSON and programs, and the conversion of
+// untrusted text to printable text.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,7 +17,7 @@
 
 using namespace moec;
 
-/// Names by error code.
+/// Names, indexed by error code.
 static constexpr std::string_view kNames[] = {
     "ok",
     "invalid_argument",
@@ -52,8 +52,8 @@ std::string_view moec::errorCodeName(ErrorCode code) {
   return "unknown";
 }
 
-/// Returns the length and the code point of the UTF-8 sequence that starts at
-/// `at`, or 1 and 0 if there is no valid multibyte sequence.
+/// Returns the length and the code point of the UTF-8 sequence at offset `at`.
+/// Returns 1 and 0 if there is no valid multibyte sequence.
 static std::pair<size_t, uint32_t> decode(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) {
     return static_cast<unsigned char>(text[at + i]);
@@ -82,8 +82,8 @@ size_t moec::appendPrintable(std::string &to, std::string_view text, size_t at,
   const bool isControl =
       size == 1 && ((first < 0x20 && !(isLine && keepsLines)) ||
                     (first >= 0x7F && first < 0xA0));
-  // 8-bit control characters, and those that embed, override or isolate a text
-  // direction.
+  // These are 8-bit control characters, and characters that embed, override or
+  // isolate a text direction.
   const bool isHidden = (point >= 0x80 && point < 0xA0) ||
                         (point >= 0x202A && point <= 0x202E) ||
                         (point >= 0x2066 && point <= 0x2069);

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every function of the runtime that can fail returns a Result. An Error has a
-// stable code, which programs may compare and which the C ABI returns as an
-// integer, and a message for users: what was expected, what was found, and what
-// would be accepted. No exception leaves a public header.
+// Every runtime function that can fail returns a Result. An Error has a stable
+// code and a message. Programs may compare the code, and the C interface
+// returns it as an integer. The message is for users: what was expected, what
+// was found, and what would be accepted. Functions in public headers throw no
+// exceptions.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,30 +25,33 @@
 
 namespace moec {
 
-/// Stable error codes of the C ABI. A value is never reused.
+/// Stable error codes of the C interface. A value is never reused.
 enum class ErrorCode : int {
   Ok = 0,
   InvalidArgument = 1,  ///< the caller passed an invalid argument
   InvalidManifest = 2,  ///< a package is inconsistent or violates the format
   DamagedPackage = 3,   ///< a file is missing, truncated or has another hash
   NoMatchingTarget = 4, ///< no target of the package runs on this device
-  DeviceLimit = 5,      ///< a kernel needs more than this device has
-  TooManyTokens = 6,    ///< more tokens than the package's max_tokens
+  DeviceLimit = 5,      ///< a kernel needs more resources than this device has
+  TooManyTokens = 6,    ///< the token count exceeds the package's max_tokens
   WorkspaceTooSmall = 7,
-  Misaligned = 8,       ///< a pointer or stride violates a value's alignment
-  ContextInUse = 9,     ///< two concurrent runs used the same Context
-  Capturing = 10,       ///< compiling or loading during a graph capture
-  StrictMiss = 11,      ///< strict mode: a kernel would have to be compiled
-  CompileFailed = 12,   ///< NVRTC could not compile a kernel
-  NoCompiler = 13,      ///< NVRTC is needed and was not found
-  NoDriver = 14,        ///< the CUDA driver is needed and was not found
-  DriverFailed = 15,    ///< a call of the driver failed
-  FileSystem = 16,      ///< reading or writing a file failed (e.g. disk full)
-  Refused = 17,         ///< the compiler refuses this layer, with a reason
-  Internal = 18,        ///< a bug in moec
-  PeerLost = 19,        ///< another rank has failed or does not respond
-  PeerMismatch = 20,    ///< ranks do not perform the same operations
-  NoCommunication = 21, ///< ranks have no means to communicate
+  Misaligned = 8,   ///< a pointer or stride violates a value's alignment
+  ContextInUse = 9, ///< two concurrent runs used the same Context
+  /// Compiling or loading is not possible during a graph capture.
+  Capturing = 10,
+  /// Strict mode: a kernel is neither in the package nor in the cache.
+  StrictMiss = 11,
+  CompileFailed = 12, ///< NVRTC could not compile a kernel
+  NoCompiler = 13,    ///< NVRTC is needed but was not found
+  NoDriver = 14,      ///< the CUDA driver is needed but was not found
+  DriverFailed = 15,  ///< a call of the driver failed
+  FileSystem = 16,    ///< reading or writing a file failed (e.g. disk full)
+  Refused = 17,  ///< the layer or checkpoint is not supported; the message has
+                 ///< the reason
+  Internal = 18, ///< a bug in moec
+  PeerLost = 19, ///< another rank has failed or does not respond
+  PeerMismatch = 20,    ///< the ranks run different packages or operations
+  NoCommunication = 21, ///< the ranks have no way to communicate
   Interrupted = 22,     ///< a signal or the caller ended the call
 };
 
@@ -59,9 +63,9 @@ std::string_view errorCodeName(ErrorCode code);
 /// direction are escaped ("\x1b", "\u202e"). Newlines and tabs are kept.
 std::string printable(std::string_view text);
 
-/// Appends the character at `at` in printable form. Newlines and tabs are
-/// escaped, too, unless `keepsLines` is set. Returns the offset of the next
-/// character.
+/// Appends the character at offset `at` of `text` to `to` in printable form.
+/// Newlines and tabs are also escaped, unless `keepsLines` is set. Returns the
+/// offset of the next character.
 size_t appendPrintable(std::string &to, std::string_view text, size_t at,
                        bool keepsLines);
 
@@ -79,7 +83,7 @@ struct Error {
                         fmt::format(text, std::forward<Args>(args)...))) {}
 };
 
-/// Return errors with frequently used codes.
+/// Return an error with a frequently used code.
 template <typename... Args>
 Error invalidArgument(fmt::format_string<Args...> text, Args &&...args) {
   return {ErrorCode::InvalidArgument, text, std::forward<Args>(args)...};
@@ -150,10 +154,11 @@ private:
 
 } // namespace moec
 
-/// Evaluates to the value of a Result, or returns its error from the enclosing
-/// function. Use it only as a statement or directly after `=` or `return`,
-/// never inside an expression. Do not use it to initialize a static variable,
-/// which would stay partly initialized.
+/// Evaluates to the value of a Result. If the Result has an error, returns the
+/// error from the enclosing function. Use it only as a statement or directly
+/// after `=` or `return`, never inside an expression. Do not use it to
+/// initialize a static variable, because the variable would stay partly
+/// initialized.
 #define TRY(...)                                                               \
   ({                                                                           \
     auto tried = (__VA_ARGS__);                                                \

@@ -15,30 +15,30 @@
 
 namespace moec {
 
-/// The distribution of tokens over experts that benchmarks generate and reports
-/// assume.
+/// A distribution of tokens over experts. Benchmarks generate ids and weights
+/// with it, and reports assume it.
 struct RoutingPattern {
   enum class Kind {
     Uniform, ///< every set of experts is equally likely
-    Zipf,    ///< the odds of the r-th expert are r^-value
-    Hot,     ///< every token chooses `value` fixed experts first
-    Used,    ///< only the fraction `value` of experts is used, uniformly
+    Zipf,    ///< the probability of the r-th expert is proportional to r^-value
+    Hot,     ///< `value` fixed experts are always among a token's experts
+    Used,    ///< only the fraction `value` of the experts is used, uniformly
   };
   Kind kind = Kind::Uniform;
   double value = 0;
 
-  /// Parses "uniform", "zipf:EXPONENT", "hot:EXPERTS" or "used:FRACTION". Any
-  /// other text is InvalidArgument; the message lists these forms and then
-  /// `others`.
+  /// Parses "uniform", "zipf:EXPONENT", "hot:EXPERTS" or "used:FRACTION".
+  /// Returns InvalidArgument for any other text; the message lists these forms,
+  /// followed by `others`.
   static Result<RoutingPattern> parse(std::string_view text,
                                       std::string_view others = "");
-  /// Returns true if the text begins like a pattern.
+  /// Returns true if the text starts with the name of a pattern.
   static bool isPattern(std::string_view text);
 
-  /// Returns the number of experts of a `Used` pattern.
+  /// Returns the number of experts that a `Used` pattern uses.
   double usedOf(int64_t experts) const;
   /// Returns InvalidArgument if there are more hot experts than experts, or
-  /// fewer used experts than a token chooses.
+  /// fewer used experts than `topK`.
   Result<void> check(int64_t experts, int64_t topK) const;
 };
 

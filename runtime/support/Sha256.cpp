@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Uses mbedTLS' SHA-256, linked statically. Its functions fail only in builds
-// with hardware drivers, which moec does not link, so their results are
-// ignored.
+// Uses mbedTLS's SHA-256, which is linked statically. Its functions can only
+// fail in builds with hardware drivers, which moec does not use, so their
+// results are ignored.
 //
 //===----------------------------------------------------------------------===//
 

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // SHA-256 as lowercase hex, computed by mbedTLS. The manifest's `files` and the
-// keys of the cache are such strings.
+// cache keys use this form.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +21,7 @@
 
 namespace moec {
 
-/// An incremental hash.
+/// A hash that is computed incrementally.
 class Sha256 {
 public:
   Sha256();
@@ -30,7 +30,8 @@ public:
   Sha256 &operator=(Sha256 &&) noexcept;
 
   void update(std::string_view bytes);
-  /// Returns 64 lowercase hex digits. The object must not be used afterwards.
+  /// Returns the hash as 64 lowercase hex digits. The object must not be used
+  /// afterwards.
   std::string finish();
 
 private:
@@ -41,7 +42,7 @@ private:
 /// Returns the hash of `bytes` as 64 lowercase hex digits.
 std::string sha256(std::string_view bytes);
 
-/// Returns the hash of a file's content. FileSystem errors name the path.
+/// Returns the hash of a file's content. A FileSystem error contains the path.
 Result<std::string> sha256File(const std::string &path);
 
 /// Returns true if `text` consists of 64 lowercase hex digits.

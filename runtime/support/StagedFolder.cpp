@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// If flock does not work, no folder is considered abandoned.
+// If flock is not supported, no temporary folder is considered abandoned.
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +34,7 @@ static std::string nameOf(const std::string &path) {
   return path.substr(path.rfind('/') + 1);
 }
 
-/// Returns true if `name` is one that temporaryName() returns for `of`.
+/// Returns true if `name` is a possible result of temporaryName(`of`).
 static bool isTemporaryName(std::string_view name, std::string_view of) {
   if (name.substr(0, of.size()) != of)
     return false;
@@ -52,7 +52,8 @@ static bool isTemporaryName(std::string_view name, std::string_view of) {
 }
 
 /// Opens and locks a folder. Returns an empty descriptor if another process
-/// holds the lock, if the folder is gone, or if folders cannot be locked.
+/// holds the lock, if the folder no longer exists, or if folders cannot be
+/// locked.
 static Descriptor lockFolder(const std::string &path) {
   Descriptor folder(
       ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
@@ -106,8 +107,8 @@ Result<StagedFolder> StagedFolder::create(const std::string &target,
           parentFolder(staged.target));
     }
     staged.lock = lockFolder(path);
-    // Another writer may have considered it abandoned and removed it before it
-    // was locked.
+    // Before the folder was locked, another writer may have considered it
+    // abandoned and removed it.
     if (!staged.lock && !fileExists(path))
       continue;
     staged.temporary = std::move(path);
@@ -126,8 +127,8 @@ Result<void> StagedFolder::publish() {
   return {};
 }
 
-/// Removes the replaced folder. The new folder is already in its place, so a
-/// failure only leaves an unneeded folder.
+/// Removes the old folder after the replacement. The new folder is already in
+/// place, so a failure only leaves an unneeded folder.
 static void removeOld(const std::string &path) {
   if (Result<void> removed = removeAll(path); !removed && fileExists(path))
     log(LogLevel::Warning, "the old folder was replaced and is left at {}: {}",
@@ -135,7 +136,7 @@ static void removeOld(const std::string &path) {
 }
 
 Result<void> StagedFolder::replace() {
-  // rename(2) replaces an empty folder, but no other folder.
+  // rename(2) replaces an empty folder, but not a folder with content.
   if (::rename(temporary.c_str(), target.c_str()) == 0) {
     temporary.clear();
     return {};

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Packages and cache entries are written to `<path>.tmp-<unique>` and then
-// renamed. The writer holds an flock of that folder, which the kernel releases
-// when the process ends, even by a crash. The next writer of the same path
-// removes folders without an owner.
+// Packages and cache entries are written to a folder `<path>.tmp-<unique>`,
+// which is then renamed. The writer holds an flock on that folder, which the
+// kernel releases when the process ends, even by a crash. The next writer of
+// the same path removes temporary folders that are not locked.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,12 +22,12 @@
 
 namespace moec {
 
-/// A temporary folder next to `target`. Unless it is published, the destructor
-/// removes it with its content.
+/// A temporary folder next to `target`. The destructor removes the folder with
+/// its content unless it was published.
 class StagedFolder {
 public:
-  /// Creates the folder and the parents of `target`. `mode` is restricted by
-  /// the umask.
+  /// Creates the temporary folder and the parents of `target`. `mode`: mode of
+  /// the folder, restricted by the umask.
   static Result<StagedFolder> create(const std::string &target,
                                      unsigned mode = 0777);
   ~StagedFolder();
@@ -38,11 +38,13 @@ public:
 
   const std::string &path() const { return temporary; }
 
-  /// Renames the folder to `target`, which must be absent or an empty folder.
+  /// Renames the folder to `target`. `target` must not exist or must be an
+  /// empty folder.
   Result<void> publish();
-  /// Like publish(), but `target` may also be a folder with content, which is
-  /// removed. If the file system can exchange two names, readers find one of
-  /// the two folders at any time; otherwise there is a moment with none.
+  /// Like publish(), but `target` may also be a folder with content. The old
+  /// content is removed. If the file system can exchange two names, readers
+  /// find either the old or the new folder at any time. Otherwise there is a
+  /// moment without a folder.
   Result<void> replace();
 
 private:
@@ -51,7 +53,8 @@ private:
   Descriptor lock;
 };
 
-/// Removes temporary folders of `target` whose owner process has ended.
+/// Removes temporary folders of `target` that belong to processes that have
+/// ended.
 void removeAbandoned(const std::string &target);
 
 } // namespace moec

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Files and pipes get no colors, nor does a terminal if NO_COLOR is set or TERM
-// is dumb.
+// Text is colored only on terminals, and only if NO_COLOR is not set and TERM
+// is not dumb.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,12 +24,12 @@ enum class Color { Bold, Red, Green, Yellow };
 /// Returns true if `file` is a terminal that supports colors.
 bool hasColors(std::FILE *file);
 
-/// Returns the text with the escape codes of a color if `file` supports colors,
-/// else the unchanged text.
+/// Returns the text with color escape codes if `file` supports colors,
+/// otherwise the unchanged text.
 std::string colored(std::string_view text, Color color,
                     std::FILE *file = stdout);
 
-/// Prints "PROGRAM: TEXT" and a line break to standard error.
+/// Prints "PROGRAM: TEXT" and a newline to standard error.
 void printError(std::string_view program, std::string_view text);
 
 } // namespace moec

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Tables store lists (features, element types, operands) as one string, so that
-// a row is constexpr and a list can be printed unchanged.
+// Tables store a list (of features, element types or operands) as one string,
+// so that a row is constexpr and a list can be printed unchanged.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,7 +19,8 @@
 
 namespace moec {
 
-/// A list of words separated by single blanks. It does not own the text.
+/// A list of words that are separated by single blanks. It does not own the
+/// text.
 class WordList {
 public:
   class Iterator {
@@ -47,7 +48,7 @@ public:
       ++*this;
       return old;
     }
-    /// Requires two iterators of the same list.
+    /// Both iterators must belong to the same list.
     constexpr bool operator==(const Iterator &other) const {
       return left.size() == other.left.size();
     }
@@ -57,8 +58,8 @@ public:
   };
 
   constexpr WordList() = default;
-  /// Creates a list from a literal, which is checked at compile time: see
-  /// isWellFormed().
+  /// Creates a list from a literal. The literal is checked at compile time (see
+  /// isWellFormed()).
   template <size_t N>
   // NOLINTNEXTLINE(google-explicit-constructor): a list is written as its text
   consteval WordList(const char (&literal)[N]) : words(literal, N - 1) {
@@ -73,7 +74,7 @@ public:
   constexpr size_t size() const {
     return static_cast<size_t>(std::distance(begin(), end()));
   }
-  /// Returns a word; requires index < size().
+  /// Returns the word at `index`, which must be less than size().
   constexpr std::string_view operator[](size_t index) const {
     return *std::next(begin(), static_cast<std::ptrdiff_t>(index));
   }
@@ -85,8 +86,8 @@ public:
         return true;
     return false;
   }
-  /// Returns the first word of `needed` that this list lacks, or "" if it has
-  /// all of them.
+  /// Returns the first word of `needed` that is not in this list, or "" if the
+  /// list contains all of them.
   constexpr std::string_view firstMissing(WordList needed) const {
     for (std::string_view word : needed)
       if (!contains(word))
@@ -95,10 +96,12 @@ public:
   }
 
 private:
-  /// Not defined: calling it makes the constant evaluation fail.
+  /// Not defined: a call makes constant evaluation fail, so the compiler
+  /// reports this name.
   static void wordsMustDifferAndBeSeparatedBySingleBlanks();
 
-  /// Returns true if no word is empty and no word occurs twice.
+  /// Returns true if words are separated by single blanks and no word occurs
+  /// twice.
   constexpr bool isWellFormed() const {
     if (words.ends_with(' '))
       return false;
@@ -115,7 +118,8 @@ private:
   std::string_view words;
 };
 
-/// Deleted, because JSON would treat the list as an array. Use text() instead.
+/// Deleted, because JSON would convert the list to an array. Use text()
+/// instead.
 template <typename Json>
 void to_json(Json &json, const WordList &list) = delete;
 

@@ -17,7 +17,7 @@
 using namespace moec;
 
 /// Returns the optimal string alignment distance: the number of letters that
-/// are replaced, missing, added or swapped with their neighbor.
+/// are replaced, removed, inserted or swapped with their neighbor.
 static size_t distanceOf(std::string_view left, std::string_view right) {
   const size_t width = right.size() + 1;
   std::vector<size_t> before, above(width), row(width);
@@ -48,7 +48,8 @@ std::string_view moec::nearestOf(std::string_view word,
       least = distance;
       nearest = name;
     }
-  // Words of one or two letters are all similar to each other.
+  // Words of one or two letters are all similar to each other, so nothing is
+  // suggested for them.
   return word.size() > 2 ? nearest : std::string_view();
 }
 

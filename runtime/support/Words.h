@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every message that suggests what a user may have meant uses these functions:
-// for JSON keys, options, commands and words of the catalog.
+// Suggestions for misspelt words. All messages with suggestions use these
+// functions, for JSON keys, options, commands and words of the catalog.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,18 +20,20 @@
 
 namespace moec {
 
-/// Returns "a, b or c", each in double quotes if `quoted`.
+/// Returns a list as text, such as "a, b or c". Each name is in double quotes
+/// if `quoted` is true.
 std::string listOf(std::span<const std::string_view> names,
                    std::string_view last = "or", bool quoted = true);
 
-/// Returns the name that is nearest to a misspelt `word`, or "" if none is
-/// similar: about one letter in four may be replaced, missing, added or swapped
-/// with the next one.
+/// Returns the name that is most similar to a misspelt `word`, or "" if no name
+/// is similar enough. Names are similar if about one letter in four is
+/// replaced, missing, added or swapped with the next letter.
 std::string_view nearestOf(std::string_view word,
                            std::span<const std::string_view> names);
 
-/// Returns what `word` may stand for: the names that begin with it if they are
-/// few, else the nearest name, else the names that contain it if they are few.
+/// Returns the names that `word` may stand for: the names that begin with it if
+/// they are few, otherwise the most similar name, otherwise the names that
+/// contain it if they are few.
 std::vector<std::string_view> meantBy(std::string_view word,
                                       std::span<const std::string_view> names);
 
@@ -39,9 +41,9 @@ std::vector<std::string_view> meantBy(std::string_view word,
 std::string didYouMean(std::string_view word,
                        std::span<const std::string_view> names);
 
-/// Returns the message for a word that is not in a table of the catalog:
-/// "unknown gpu 'h20x'; did you mean h20? known gpus: h20, ...". A long list is
-/// omitted if there is a suggestion, because it would hide the suggestion.
+/// Returns the message for a word that is not in a catalog table, such as
+/// "unknown gpu 'h20x'; did you mean h20? known gpus: h20, ...". If there is a
+/// suggestion, a long list is omitted, because it would hide the suggestion.
 std::string unknownWord(std::string_view kind, std::string_view word,
                         std::span<const std::string_view> names);
 

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tensor that no value uses (scales, zero points, biases) would change the
-// results of the layer. It is therefore an error, unless the tensor is known to
-// be irrelevant. Names of all experts are checked, bytes of this rank's experts
-// only.
+// Checks that no tensor of the layer is ignored by mistake. A tensor that no
+// value uses (a scale, zero point or bias) could change the results of the
+// layer. It is therefore an error, unless the tensor is known to be irrelevant.
+// The names of all experts' tensors are checked, but only the bytes of this
+// rank's experts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +25,14 @@ using namespace moec::weights;
 
 namespace {
 
-/// Returns the part that represents all parts of the same matmul or of the
-/// router: Gate for gate and up, Down, or Routing.
+/// Maps a part to the part that represents its matmul or the router: Gate for
+/// gate and up, Down, or Routing.
 Part takerOf(Part part) {
   return part == Part::Down || part == Part::Routing ? part : Part::Gate;
 }
 
-/// Kinds with the same meaning. A part of an expert may have one kind of each
-/// group.
+/// Groups of tensor kinds with the same meaning. Each part of an expert may
+/// have only one kind of each group.
 constexpr std::initializer_list<Kind> kAlternatives[] = {
     {Kind::Weight, Kind::Packed, Kind::ColumnsPacked},
     {Kind::Scale},
@@ -42,14 +43,14 @@ constexpr std::initializer_list<Kind> kAlternatives[] = {
     {Kind::Bias},
 };
 
-/// Returns true for activation scales. They are irrelevant to a layer that
+/// Returns true for an activation scale. It is irrelevant if the layer
 /// quantizes activations differently or not at all.
 bool isOfActivations(const TensorRole &role) {
   return role.kind == Kind::InputScale || role.kind == Kind::InputDivisor;
 }
 
-/// Returns the last word of a name, without a part such as "gate_proj_" before
-/// it.
+/// Returns the last word of a name, without a preceding part name such as
+/// "gate_proj_".
 std::string_view valueWord(std::string_view name) {
   std::string_view word = name.substr(name.rfind('.') + 1);
   for (std::string_view part :
@@ -65,8 +66,8 @@ std::string_view valueWord(std::string_view name) {
 // Used tensors
 //===----------------------------------------------------------------------===//
 
-/// Returns the pairs of takerOf() and kind that the package's values are loaded
-/// from.
+/// Returns the kinds of tensors that the package's values are loaded from, each
+/// with its representative part (see takerOf()).
 Result<std::set<std::pair<Part, Kind>>>
 WeightLoader::takenBy(const Manifest &manifest, bool quantize) const {
   std::set<std::pair<Part, Kind>> taken;
@@ -111,13 +112,14 @@ bool WeightLoader::isOfThisRank(const TensorRole &role) const {
 // Irrelevant tensors
 //===----------------------------------------------------------------------===//
 
-/// Checks the zero points of a symmetric layer: each must be the implied one.
+/// Checks that all zero points of a symmetric layer equal the zero point that
+/// the layer implies.
 Result<void> WeightLoader::checkSymmetric(const Found &found) {
   const StoredTensor *known = TRY(tensorOf(found));
   const StoredTensor &tensor = *known;
   const int64_t added = stored ? stored->zeroPoints.added : 0;
-  // The zero point of unsigned codes (quantized values) is the middle of their
-  // range; that of i8 is 0.
+  // The implied zero point is the middle of the range for unsigned codes
+  // (quantized values), and 0 for i8.
   const bool areWords = tensor.type == "I32";
   const bool isSigned = tensor.type == "I8" && shape.codeBits == 8;
   const int64_t bits = areWords ? shape.codeBits : 8;
@@ -135,7 +137,7 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
   points.erase(expected);
   if (points.empty())
     return {};
-  // The zero points of the two GPTQ formats differ by one.
+  // The stored zero points of the two GPTQ formats differ by one.
   const bool isGptq = stored && stored->name.starts_with("gptq");
   const bool isOther = isGptq && points.size() == 1 &&
                        *points.begin() == expected + (added ? 1 : -1);
@@ -147,8 +149,8 @@ Result<void> WeightLoader::checkSymmetric(const Found &found) {
       isOther ? otherFormat(found) : withZeroPoints());
 }
 
-/// Describes what to change for a symmetric checkpoint whose zero points follow
-/// the other GPTQ format.
+/// Describes for an error message how to load a symmetric checkpoint whose zero
+/// points are stored in the other GPTQ format.
 std::string WeightLoader::otherFormat(const Found &found) const {
   return fmt::format(
       "the layer of checkpoint_format {} in quantization_config (stored_layout "
@@ -157,7 +159,8 @@ std::string WeightLoader::otherFormat(const Found &found) const {
       valueWord(found.name), int64_t(1) << (shape.codeBits - 1));
 }
 
-/// Describes the key that selects a layer with zero points.
+/// Describes for an error message the config key that selects a layer with zero
+/// points.
 std::string WeightLoader::withZeroPoints() const {
   const std::string layout = stored ? stored->name : "";
   const std::string_view key = layout.starts_with("gptq") ? "sym false"
@@ -168,8 +171,8 @@ std::string WeightLoader::withZeroPoints() const {
                      key, shape.codeBits, shape.codeBits);
 }
 
-/// Checks activation scales that are left out: a scale that calibration did not
-/// set is invalid in every realization.
+/// Checks an activation scale that the package does not use. A scale that
+/// calibration did not set is invalid whether or not it is used.
 Result<void> WeightLoader::checkLeftOutScale(const Found &found) const {
   const TensorRole &role = found.parsed.role;
   const StoredTensor *tensor = TRY(tensorOf(found));
@@ -203,8 +206,8 @@ Result<void> WeightLoader::checkLeftOutScale(const Found &found) const {
   return {};
 }
 
-/// Returns true if all values are 0. Some quantizers write zero biases for a
-/// layer without biases.
+/// Returns true if all elements of the tensor are 0. Some quantizers write zero
+/// biases for a layer without biases.
 Result<bool> WeightLoader::isZero(const Found &found) {
   const StoredTensor *known = TRY(tensorOf(found));
   const StoredTensor &tensor = *known;
@@ -222,7 +225,8 @@ Result<bool> WeightLoader::isZero(const Found &found) {
 // Errors
 //===----------------------------------------------------------------------===//
 
-/// Returns the scheme that has such scales, judged by the type of the weights.
+/// Returns the quantization scheme that a scale tensor belongs to, judged by
+/// the element type of the weights.
 std::string WeightLoader::schemeOfScales(const Found &found) const {
   if (hasWord(found.name, "weight_scale_inv"))
     return "quant_config fp8_block";
@@ -249,7 +253,8 @@ std::string WeightLoader::schemeOfScales(const Found &found) const {
   return "quant_config of the checkpoint's scheme";
 }
 
-/// Describes the layer that would use a tensor of this kind.
+/// Describes for an error message the layer that would use a tensor of this
+/// kind.
 std::string WeightLoader::takerFor(const Found &found, bool quantize) const {
   const TensorRole &role = found.parsed.role;
   const bool isOfCodes =
@@ -308,7 +313,7 @@ Error WeightLoader::untaken(std::string_view name, std::string_view what,
                  checkpoint.path(), name, what, shape.name, accepted, leftOut);
 }
 
-/// Returns an error unless an unused tensor may be left out.
+/// Returns an error for a tensor that no value uses, unless it may be left out.
 Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
   const TensorRole &role = found.parsed.role;
   const std::string &codes = takerOf(role.part) == Part::Down
@@ -316,7 +321,8 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
                                  : shape.format1.element;
   const bool areIntegers =
       !quantize && !shape.storesFloats && (codes == "i4" || codes == "i8");
-  // checkOrder() reads the index when it loads the codes.
+  // checkOrder() reads the group index when the codes are loaded, so nothing is
+  // checked here.
   if (role.kind == Kind::GroupIndex && areIntegers)
     return {};
   if (role.kind == Kind::ZeroPoint && areIntegers)
@@ -337,8 +343,8 @@ Result<void> WeightLoader::checkUntaken(const Found &found, bool quantize) {
                  isOfActivations(role) ? valueWord(found.name) : "");
 }
 
-/// Checks that the tensor fits the layer's number of experts and its
-/// activation.
+/// Checks that the expert index and part of the tensor's name exist in the
+/// layer, given its expert count and activation.
 Result<void> WeightLoader::checkExpert(const Found &found) const {
   const TensorRole &role = found.parsed.role;
   const int64_t count = role.shared ? shape.shared : shape.experts;
@@ -360,7 +366,7 @@ Result<void> WeightLoader::checkExpert(const Found &found) const {
   return {};
 }
 
-/// Checks that no part of an expert has two tensors of the same meaning.
+/// Checks that no part of any expert has two tensors with the same meaning.
 Result<void> WeightLoader::checkOneEach() const {
   for (int64_t e = 0; e < shape.experts + shape.shared; ++e) {
     const bool shared = e >= shape.experts;
@@ -391,11 +397,11 @@ Result<void> WeightLoader::checkOneEach() const {
 }
 
 //===----------------------------------------------------------------------===//
-// All of the layer
+// All tensors of the layer
 //===----------------------------------------------------------------------===//
 
 namespace {
-/// The words of --ignore-tensor, and which of them matched a tensor.
+/// The words of --ignore-tensor. Records which words matched a tensor.
 class Ignored {
 public:
   explicit Ignored(const std::vector<std::string> &words)
@@ -420,8 +426,8 @@ private:
 };
 } // namespace
 
-/// Checks that each tensor of the layer is used by a value, or left out for a
-/// known reason.
+/// Checks that each tensor of the layer is used by a value, or may be left out
+/// for a known reason.
 class WeightLoader::TakenCheck {
 public:
   TakenCheck(WeightLoader &loader, const Manifest &manifest,
@@ -435,9 +441,9 @@ public:
   }
 
   Result<void> checkRoles();
-  /// Checks names that have no role in any layer.
+  /// Checks tensor names that have no role in any layer.
   Result<void> checkOtherNames();
-  /// Returns an error for options that had no effect.
+  /// Returns an error for an option that had no effect.
   Result<void> checkOptions() const;
 
 private:
@@ -453,8 +459,9 @@ private:
   const LoadOptions &options;
   std::set<std::pair<Part, Kind>> takenKinds;
   Ignored ignored;
-  bool routes = false; ///< false: the caller routes, with the router's weights
-  const Found *first = nullptr; ///< the first tensor that is kept
+  bool routes = false; ///< false: the caller computes the routing with the
+                       ///< router's weights
+  const Found *first = nullptr; ///< the first tensor that is used
   bool leavesShared = false;    ///< noSharedExperts left a tensor out
 };
 
@@ -473,7 +480,8 @@ Result<void> WeightLoader::TakenCheck::checkRoles() {
 
 Result<bool> WeightLoader::TakenCheck::isLeftOut(const TensorRole &role,
                                                  const Found &found) {
-  // transformers saves weights of zero experts and never reads them.
+  // transformers stores weights for zero experts (experts that return their
+  // input) but never reads them.
   const bool isZeroExpert = !role.shared && role.expert >= shape.experts &&
                             role.expert - shape.experts < shape.zeroExperts;
   if (isZeroExpert)
@@ -574,7 +582,7 @@ Result<void> WeightLoader::checkTaken(const Manifest &manifest,
   TRY(check.checkOtherNames());
   TRY(check.checkOptions());
 
-  // The shards and the index must agree on the tensors that this rank uses.
+  // The shards and the index must agree about the tensors that this rank uses.
   for (const auto &[role, found] : tensors)
     if (isOfThisRank(role))
       if (Result<const StoredTensor *> known = checkpoint.find(found.name);

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Matrices with contiguous rows are copied row by row. A transposing copy works
-// in blocks, so that each cache line is used completely.
+// If both matrices have contiguous rows, they are copied row by row. Otherwise
+// the copy transposes, and works in blocks so that all bytes of a loaded cache
+// line are used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,8 @@ bool isFloat(Storage storage) {
 
 constexpr int64_t kBlock = 64;
 
-/// Returns the address of element `index`, for elements of whole bytes.
+/// Returns the address of element `index`. Elements must consist of whole
+/// bytes.
 template <typename Byte> Byte *at(const MatrixOf<Byte> &matrix, int64_t index) {
   return matrix.data + index * (matrix.bits / 8);
 }
@@ -54,8 +56,9 @@ void copyBits(const SourceMatrix &from, const TargetMatrix &to) {
                     bytes);
 }
 
-/// Returns why a stored value cannot be loaded, or "". `number`: the value or
-/// its reciprocal; `made`: `number` after conversion to the value's type.
+/// Returns the reason why a stored value cannot be loaded, or "". `number`: the
+/// value, or its reciprocal if the tensor stores reciprocals; `made`: `number`
+/// after conversion to the value's type.
 std::string_view problemOfNumber(float stored, float number, float made,
                                  NumberRule rule) {
   if (rule != NumberRule::Any && !std::isfinite(stored))
@@ -69,8 +72,8 @@ std::string_view problemOfNumber(float stored, float number, float made,
     return "whose inverse is beyond the numbers of f32";
   if (std::isfinite(number) && !std::isfinite(made))
     return "which is beyond the numbers of that type";
-  // The limit: kernels multiply codes (quantized values) by 2^96 times the
-  // scale (templates/moe/quant/slab_codes.cuh).
+  // The limit 2^31 is needed because kernels multiply codes (quantized values)
+  // by 2^96 times the scale (templates/moe/quant/slab_codes.cuh).
   if (rule == NumberRule::Scale && std::fabs(number) >= 0x1p31f)
     return "expected a scale below 2^31";
   const bool isScale =
@@ -143,7 +146,8 @@ private:
     return {};
   }
 
-  /// Stores the exponent of a value, which must be a power of two.
+  /// Stores the exponent of value `i`. Returns an error if the value is not a
+  /// power of two.
   Result<void> putPower(int64_t i, std::byte *byte) {
     int exponent = 0;
     if (!(numbers[i] > 0) || std::frexp(numbers[i], &exponent) != 0.5f ||
@@ -161,7 +165,7 @@ private:
   float stored[kBlock], numbers[kBlock], made[kBlock];
 };
 
-/// Copies i64 to i32; returns an error if a value does not fit.
+/// Copies i64 to i32. Returns an error if an element does not fit into i32.
 Result<void> copyIntegers(const SourceMatrix &from, const TargetMatrix &to) {
   for (int64_t row = 0; row < from.rows; ++row)
     for (int64_t column = 0; column < from.columns; ++column) {
@@ -189,7 +193,8 @@ Conversion weights::conversionOf(std::string_view type,
   const ElementType *row = elementTypeOfStored(type);
   if (row && row->name == element)
     return Conversion::Copy;
-  // U8 and I8 tensors hold types that NumPy and PyTorch do not have.
+  // U8 and I8 tensors may hold element types that NumPy and PyTorch do not
+  // support.
   const bool isByte = type == "U8" || type == "I8";
   if (element == "f8E8M0FNU" && type == "U8")
     return Conversion::Copy;
@@ -203,8 +208,9 @@ Conversion weights::conversionOf(std::string_view type,
   const Storage to = host::storageOf(element);
   if (from == Storage::I64 && to == Storage::I32)
     return Conversion::Integers;
-  // E8M0 values are complete values by themselves. Other 8-bit codes are
-  // meaningful only with their scales, so they are not converted.
+  // An E8M0 element is a complete value, so it can be converted. Any other
+  // 8-bit code only has a meaning together with its scale, so it is not
+  // converted.
   if ((isFloat(to) && (isFloat(from) || from == Storage::UE8M0)) ||
       (to == Storage::UE8M0 && isFloat(from)))
     return Conversion::Round;
@@ -228,7 +234,8 @@ Result<void> weights::copyMatrix(const SourceMatrix &from,
   if (conversion == Conversion::Integers)
     return copyIntegers(from, to);
   if (conversion == Conversion::Copy && !inverse) {
-    // Checks the bits as the value's type, whatever type the file names.
+    // The bits are checked as elements of the value's type, even if the file
+    // specifies another type.
     SourceMatrix numbers = from;
     numbers.storage = to.storage;
     TRY(checkNumbers(numbers, inverse, rule));

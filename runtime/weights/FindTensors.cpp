@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A part is found by name: in its own tensor or in one of gate and up, of one
-// expert or of all experts. The shape of the tensor determines the places of
-// its rows and columns.
+// Finds the tensor that holds a part (gate, up or down) of an expert, by name.
+// The part may have its own tensor, or gate and up may share a tensor. A tensor
+// may hold one expert or all experts. The shape of the tensor determines the
+// location of the part's rows and columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,12 +27,13 @@ namespace {
 
 using Extents = std::vector<int64_t>;
 
-/// The shapes that a tensor of [rows, columns] values for each of `experts` may
-/// have; docs/reference/checkpoints.md lists them. Messages report the first
-/// shape as the expected one.
+/// The shapes that are accepted for a tensor with [rows, columns] elements per
+/// expert. docs/reference/checkpoints.md lists them. Error messages report the
+/// first shape as the expected shape.
 class Spellings {
 public:
-  /// `experts`: 0 if the tensor belongs to one expert.
+  /// `experts`: number of experts in the tensor; 0 if the tensor belongs to one
+  /// expert.
   Spellings(const TensorName &name, const Wanted &wanted, int64_t experts)
       : name(name), wanted(wanted), experts(experts) {}
 
@@ -40,8 +42,8 @@ public:
     const Kind kind = name.role.kind;
     if (kind == Kind::Bias || kind == Kind::GroupIndex)
       return {whole({std::max(rows, columns)})};
-    // The bytes of a group of 32 codes (quantized values) have their own
-    // dimension.
+    // In this format the innermost dimension holds one group of 32 codes
+    // (quantized values).
     constexpr int64_t kCodes = 32;
     if (name.blocks)
       return {whole({rows, columns / kCodes, kCodes})};
@@ -54,8 +56,8 @@ public:
       made.push_back(whole({rows}));
     if (byRow && group.rows == -1 && rows == 1)
       made.push_back(whole({}));
-    // ModelOpt adds a dimension of 1 for the rows and for the columns of a
-    // block.
+    // ModelOpt stores block scales with additional dimensions of extent 1, one
+    // for the rows and one for the columns within a block.
     if (kind == Kind::Scale && group.rows > 1 && group.columns > 1)
       made.push_back(whole({rows, 1, columns, 1}));
     return made;
@@ -90,7 +92,8 @@ std::string WeightLoader::ownerOf(bool shared, int64_t expert) {
   return fmt::format("{}expert {}", shared ? "shared " : "", expert);
 }
 
-/// Returns the conversion of a tensor. E8M0 is accepted only for scales.
+/// Returns the conversion for a tensor. E8M0 is converted only if the tensor
+/// holds scales.
 Conversion WeightLoader::conversionFor(Kind kind, std::string_view type,
                                        std::string_view element) {
   if (kind != Kind::Scale && type == "F8_E8M0" && element != "f8E8M0FNU")
@@ -146,9 +149,9 @@ WeightLoader::find(const Wanted &wanted, int64_t expert, Part part) const {
   return missing(wanted, expert, part);
 }
 
-/// Returns true if parameters of all experts have columns before rows. The
-/// shape of one weight decides; gate and up together have twice the rows of the
-/// intermediate.
+/// Returns true if the parameters that hold all experts store columns before
+/// rows. This is inferred from the shape of one weight. Rows of gate and up
+/// together have twice the extent of the intermediate size.
 Result<bool> WeightLoader::bareAreTransposed() const {
   for (const auto &[role, found] : tensors) {
     const bool isWeight = role.kind == Kind::Weight;
@@ -169,7 +172,7 @@ Result<bool> WeightLoader::bareAreTransposed() const {
   return false;
 }
 
-/// Finds this rank's rows and columns of an expert's part in a tensor.
+/// Locates this rank's rows and columns of an expert's part within a tensor.
 class WeightLoader::PartInTensor {
 public:
   PartInTensor(const WeightLoader &loader, const Wanted &wanted,
@@ -178,18 +181,19 @@ public:
   Result<Source> view(Part part) const;
 
 private:
-  /// The mapping of the expected rows and columns to the tensor's shape.
+  /// The result of matching the expected row and column counts with the
+  /// tensor's shape.
   struct Fit {
     bool fits = false;
-    bool turned = false; ///< columns come before rows
-    int64_t rows = 0;    ///< rows of gate and up together, if the tensor holds
-                         ///< both
-    Extents expected;    ///< the expected shape, for a message
+    bool turned = false; ///< the tensor stores columns before rows
+    /// Number of rows; gate and up together if the tensor holds both.
+    int64_t rows = 0;
+    Extents expected; ///< the expected shape, for error messages
   };
   Result<Fit> fitShape() const;
   Extents givenShape() const;
   Error badShape(const Extents &expected) const;
-  /// Returns the expert's whole matrix.
+  /// Returns the view of the expert's whole matrix in the tensor.
   SourceMatrix matrixOf(const Fit &fit) const;
   Result<Lines> rowsOf(const Fit &fit, Part part) const;
 
@@ -200,10 +204,10 @@ private:
   const StoredTensor &tensor;
   const int64_t expert;
   PartExtents extents;
-  int64_t begin = 0; ///< start of this rank's share of the intermediate in the
-                     ///< tensor
-  int64_t experts = 0; ///< extent of the first dimension; 0: the tensor has no
-                       ///< dimension of experts
+  int64_t begin = 0;     ///< start of this rank's share within the intermediate
+                         ///< dimension of the tensor
+  int64_t experts = 0;   ///< extent of the first dimension; 0 if the tensor has
+                         ///< no expert dimension
   bool together = false; ///< the tensor holds gate and up
   int64_t bits = 0;      ///< bits of an element of the tensor
   Conversion conversion = Conversion::None;
@@ -217,8 +221,9 @@ WeightLoader::PartInTensor::PartInTensor(const WeightLoader &loader,
     : loader(loader), wanted(wanted), found(found), role(found.parsed.role),
       tensor(tensor), expert(expert) {
   const bool ofAll = role.expert == kAllExperts;
-  // Shared experts in one tensor are concatenated along the intermediate. In a
-  // parameter with a dimension of experts, they are stored like routed experts.
+  // If one tensor holds all shared experts, they are concatenated along the
+  // intermediate dimension. If the tensor has an expert dimension, they are
+  // stored like routed experts.
   const LayerShape &of = loader.shapeOf(wanted);
   const bool hasExperts = role.shared && ofAll && !wanted.ofSharedMlp &&
                           found.parsed.bare && tensor.shape.size() == 3;
@@ -236,8 +241,8 @@ WeightLoader::PartInTensor::PartInTensor(const WeightLoader &loader,
     conversion = Conversion::None;
 }
 
-/// Returns the tensor's shape in elements of the value, if the tensor stores
-/// bytes.
+/// Returns the tensor's shape in elements of the value. If the tensor stores
+/// bytes, the last extent is converted.
 Extents WeightLoader::PartInTensor::givenShape() const {
   Extents given = tensor.shape;
   if (conversion == Conversion::Copy && bits != wanted.bits && !given.empty())
@@ -255,7 +260,8 @@ WeightLoader::PartInTensor::fitShape() const {
   const bool mayTurn = wanted.bits >= 8 && wanted.rowsPerElement == 1 &&
                        wanted.columnsPerElement == 1;
   Fit fit;
-  // Gate and up together may share one scale.
+  // Gate and up in one tensor may share one scale, so both row counts are
+  // tried.
   for (int64_t times : {together ? 2 : 1, 1}) {
     fit.rows = extents.rows * times;
     int64_t a = fit.rows / wanted.rowsPerElement;

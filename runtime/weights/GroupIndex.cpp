@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A checkpoint that stores gate and up separately has a g_idx for each. Both
-// are multiplied by the same x, so their indices must be equal. A layer without
-// group_index accepts only an index in ascending order.
+// Loads and checks the group index (GPTQ g_idx), the group of each column. A
+// checkpoint that stores gate and up separately has one g_idx for gate and one
+// for up. Gate and up are multiplied by the same x, so the two indices must be
+// equal. If the layer has no group_index value, the index must be in ascending
+// order.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,7 +23,7 @@
 using namespace moec;
 using namespace moec::weights;
 
-/// Returns what is wrong with the groups of one expert's columns, or "".
+/// Describes what is wrong with the group index of one expert, or returns "".
 static std::string problemOf(std::span<const int32_t> index, int64_t group) {
   const auto columns = int64_t(index.size());
   const int64_t groups = (columns + group - 1) / group;
@@ -40,7 +42,7 @@ static std::string problemOf(std::span<const int32_t> index, int64_t group) {
   return {};
 }
 
-/// Reads the groups of this rank's columns of a part of an expert.
+/// Reads the group index of one part of an expert, for this rank's columns.
 Result<WeightLoader::Index>
 WeightLoader::readIndex(const Wanted &wanted, int64_t expert, Part part) const {
   Source from = TRY(find(wanted, expert, part));
@@ -95,7 +97,7 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
 Result<void> WeightLoader::checkOrder(const Wanted &codes,
                                       const ExpertRange &range) const {
   const int64_t group = (codes.first ? shape.w1 : shape.w2).columns;
-  // Without scales there are no groups. If group is -1, a whole row is one
+  // A layer without scales has no groups. If `group` is -1, a whole row is one
   // group.
   if (shape.groupIndex || group == 0)
     return {};

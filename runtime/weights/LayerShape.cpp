@@ -6,7 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Reads the manifest's `layer` object, which docs/reference/manifest.md
-// describes. Manifests of older compilers lack some fields.
+// describes. Manifests of older compilers lack some fields, so those are
+// optional.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,7 +28,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Reads fields of the layer object and keeps the first error.
+/// Reads fields of the layer object and stores the first error.
 class Reader {
 public:
   explicit Reader(const json &layer) : layer(layer) {}
@@ -51,7 +52,8 @@ public:
     if (error.empty())
       error = fmt::format("layer.{}: expected {}", path, what);
   }
-  /// The upper limit keeps the product of two such integers within 64 bits.
+  /// Reads an integer from `least` to `most`. The default maximum ensures that
+  /// the product of two such integers fits into 64 bits.
   int64_t integer(std::string_view path, int64_t least,
                   int64_t most = INT32_MAX) {
     const json *node = find(path);
@@ -157,7 +159,8 @@ Result<LayerShape> LayerShape::read(const json &layer) {
   made.intermediate = reader.integer("intermediate_size", 1);
   made.columnBegin = reader.integerOr("intermediate_begin", 0);
   made.columns = reader.integer("intermediate_size_per_partition", 1);
-  // Absent if shared experts follow the routed experts in the same weights.
+  // This field is absent if shared experts follow the routed experts in the
+  // same weights.
   if (reader.find("shared_intermediate_size")) {
     made.sharedIntermediate = reader.integer("shared_intermediate_size", 1);
     made.sharedBegin = reader.integerOr("shared_intermediate_begin", 0);
@@ -207,7 +210,8 @@ Result<LayerShape> LayerShape::read(const json &layer) {
                    made.name);
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
-  // In a checkpoint, gate and up rows alternate row by row or not at all.
+  // In a checkpoint, gate and up rows either alternate row by row or do not
+  // alternate.
   constexpr int64_t kMostRun = 1;
   if (made.order.run > kMostRun)
     return refused("layer '{}' has gate and up rows in runs (gate_up_order "

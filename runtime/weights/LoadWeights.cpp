@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each value consists of pieces: the gate rows, the up rows, or the w2 rows of
-// one expert. Each piece is found by name: in its own tensor or in one of gate
-// and up, of one expert or of all experts. Then all pieces are copied in
-// parallel.
+// Each value consists of parts: the gate rows, the up rows, or the w2 rows of
+// one expert. For each part, the tensor that holds it is found by name; it may
+// also hold the other rows of gate and up, or all experts. Then all parts are
+// copied in parallel.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +39,8 @@ struct WeightLoader::Piece {
 // The layer
 //===----------------------------------------------------------------------===//
 
-/// Describes the layers that have experts: "layer 3", "a layer from 0 to 60",
-/// or "one of the layers 1, 3, 5, ...".
+/// Describes the layers that have experts, for error messages: "layer 3", "a
+/// layer from 0 to 60", or "one of the layers 1, 3, 5, ...".
 static std::string layersText(const std::set<int64_t> &layers) {
   constexpr size_t kMost = 16;
   const int64_t first = *layers.begin(), last = *layers.rbegin();
@@ -112,8 +112,8 @@ Result<WeightLoader> WeightLoader::create(Checkpoint &checkpoint,
                                           const LoadOptions &options) {
   WeightPlan plan = TRY(WeightPlan::create(manifest));
   WeightLoader made(std::move(plan), checkpoint, options.names);
-  // A package of a part uses few of the layer's tensors, so unused tensors
-  // cannot be treated as errors.
+  // A package for a part of the layer, such as its routing, uses only a few of
+  // the layer's tensors, so the check for unused tensors would always fail.
   if (const auto part = manifest.layer->find("part");
       part != manifest.layer->end() && part->is_string())
     return refused("package '{}' is part '{}' of a layer, and a checkpoint is "
@@ -176,8 +176,8 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
                            wanted.value, to.size(), done * wanted.bits / 8);
   std::mutex mutex;
   std::optional<Error> failed;
-  int64_t failedAt = 0; // index of the first failed piece, so that the error
-                        // does not depend on thread timing
+  int64_t failedAt = 0; // index of the first copy that failed; makes the error
+                        // independent of thread timing
   Progress progress("parts of experts read", int64_t(pieces.size()));
   host::parallelFor(usableThreads(), int64_t(pieces.size()), 1,
                     [&](int64_t begin, int64_t end) {
@@ -208,8 +208,8 @@ Error WeightLoader::badNumbers(const Source &from, const Error &error,
                wanted.value, wanted.element);
 }
 
-/// Loads one scale for each expert of the whole layer. It is the larger of the
-/// scales of gate and up, which multiply the same rows.
+/// Loads one activation scale per expert of the whole layer. Gate and up
+/// multiply the same rows of x, so the larger of their two scales is used.
 Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
                                            std::span<std::byte> to) const {
   // Shared experts with their own weights have their own scales.
@@ -241,7 +241,7 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
   return {};
 }
 
-/// Loads a tensor of the layer itself rather than of its experts.
+/// Loads a tensor that belongs to the layer's routing, not to an expert.
 Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
                                        std::span<std::byte> to) const {
   const auto it = tensors.find({false, kAllExperts, Part::Routing, kind});
@@ -263,11 +263,13 @@ Result<void> WeightLoader::loadRouting(const Value &value, Kind kind,
     int64_t size = TRY(extent.evaluate(Symbols()));
     extents.push_back(size);
   }
-  // Some routers store a bias for each expert of a single group, [1, experts].
+  // Some routers store the bias with a dimension for a single expert group, [1,
+  // experts].
   std::vector<int64_t> given = tensor->shape;
   if (kind == Kind::RoutingBias && given.size() == 2 && given.front() == 1)
     given.erase(given.begin());
-  // The bias of a sink is not used, and no checkpoint stores one.
+  // Sinks (shared experts that are always selected) have no routing bias in
+  // checkpoints, because it would not be used.
   std::vector<int64_t> expected = extents;
   if (kind == Kind::RoutingBias)
     expected.front() -= shape.sinks;

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Fills the stored weights that a manifest names with this rank's part of one
-// layer of a checkpoint: its experts, its columns of the intermediate, and gate
-// and up rows in the layer's order. A float of another type is rounded once to
-// the value's type.
+// Loads the stored weights that a manifest names from one layer of a
+// checkpoint. Only this rank's share is loaded: its experts, and its columns of
+// the intermediate dimension. Gate and up rows are stored in the layer's order.
+// A float of another type is rounded once to the value's type.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,82 +25,84 @@
 
 namespace moec::weights {
 
-/// Returns a JSON array of the checkpoint's layers that have experts, which it
-/// finds by tensor names only. docs/reference/checkpoints.md describes the
-/// array.
+/// Returns a JSON array of the checkpoint's layers that have experts. The
+/// layers are found only by tensor names. docs/reference/checkpoints.md
+/// describes the array.
 std::string layersJson(const Checkpoint &checkpoint);
 
-/// The caller's spelling of options, for messages.
+/// The names of options in the caller's interface, for error messages.
 struct OptionNames {
   std::string_view quantize = "--quantize";
   std::string_view noSharedExperts = "--no-shared-experts";
-  /// Followed by a word of tensor names.
+  /// The option name, to which a message appends a word of a tensor name.
   std::string_view ignored = "--ignore-tensor=";
 };
 
 /// Options of WeightLoader::create().
 struct LoadOptions {
-  int64_t layer = -1; ///< layer number in the model; -1: the first layer with
-                      ///< experts
-  /// Quantizes the checkpoint's float weights to the layer's scheme.
+  int64_t layer = -1; ///< index of the layer in the model; -1: the first layer
+                      ///< that has experts
+  /// True: quantizes the checkpoint's float weights to the layer's scheme.
   bool quantize = false;
-  /// Leaves out the shared experts, because the caller computes them.
+  /// True: leaves out the shared experts, because the caller computes them.
   bool noSharedExperts = false;
-  /// Makes noSharedExperts an error if it leaves no tensor out. A library does
-  /// not set this, because its caller may pass noSharedExperts for every layer
-  /// of a model.
+  /// True: it is an error if noSharedExperts leaves no tensor out. The C
+  /// interface does not set this, because its callers may pass noSharedExperts
+  /// for every layer of a model.
   bool needsSharedExperts = false;
-  /// Leaves out tensors that have one of these words in their names and that no
-  /// value uses. Each word must match a tensor.
+  /// Substrings of tensor names. A tensor that no value uses is left out if its
+  /// name contains one of them. Each substring must match a tensor.
   std::vector<std::string> ignored;
   OptionNames names = {};
 };
 
-/// Local experts [first, first + count) of a value; count -1: all from `first`
-/// on.
+/// Local experts [first, first + count) of a value. If `count` is -1, all local
+/// experts starting at `first`.
 struct ExpertRange {
   int64_t first = 0, count = -1;
 };
 
-/// Loads the stored weights of one layer on one rank. load() is thread-safe.
+/// Loads the stored weights for one layer and one rank. load() is thread-safe.
 class WeightLoader : private WeightPlan {
 public:
-  /// Finds the layer in the checkpoint. Returns Refused if a tensor of its
-  /// experts, shared experts or router is neither used by a value nor known to
-  /// be irrelevant.
+  /// Finds the layer's tensors in the checkpoint. Returns Refused if a tensor
+  /// of the layer's experts, shared experts or router is neither used by a
+  /// value nor known to be irrelevant.
   static Result<WeightLoader> create(Checkpoint &checkpoint,
                                      const Manifest &manifest,
                                      const LoadOptions &options = {});
 
   int64_t layer() const { return number; }
 
-  /// Resolves `range` for `value`. Returns InvalidArgument if the layer has
-  /// fewer experts, or if `range` is a proper part and the value has no part
-  /// per expert.
+  /// Resolves a `count` of -1 in `range`. Returns InvalidArgument if the layer
+  /// has fewer experts, or if `range` does not contain all experts although the
+  /// value has no expert dimension.
   Result<ExpertRange> rangeOf(const Value &value,
                               const ExpertRange &range) const;
 
-  /// Fills all bytes of a stored weight, or those of the experts of `range`. An
-  /// error names the tensor, the expected and the actual contents.
+  /// Fills all bytes of a stored weight, or only the bytes of the experts in
+  /// `range`. An error contains the tensor's name, the expected content and the
+  /// actual content.
   Result<void> load(const Value &value, std::span<std::byte> to,
                     const ExpertRange &range = {}) const;
 
 private:
-  /// A tensor of the checkpoint with its parsed name.
+  /// A tensor of the checkpoint and its parsed name.
   struct Found {
     std::string name;
     TensorName parsed;
   };
-  /// One copy: its source and its destination.
+  /// The source and destination of one copy.
   struct Piece;
-  /// This rank's rows and columns of an expert in a tensor.
+  /// The location of this rank's rows and columns of one expert's part in a
+  /// tensor.
   struct Source {
     SourceMatrix matrix;
     Conversion conversion = Conversion::Copy;
     bool inverse = false;
     NumberRule rule = NumberRule::Any;
     std::string tensor;
-    std::string owner; ///< the owner's name for messages, such as "expert 3"
+    std::string owner; ///< the expert's name for messages, such as "expert 3"
   };
 
   WeightLoader(WeightPlan plan, Checkpoint &checkpoint,
@@ -108,13 +110,13 @@ private:
       : WeightPlan(std::move(plan)), checkpoint(checkpoint), names(names) {}
 
   Result<void> findLayer(int64_t layer, bool hasRoutingBias);
-  /// Functions of runtime/weights/CheckTensors.cpp.
+  /// The following members are defined in runtime/weights/CheckTensors.cpp.
   class TakenCheck;
   Result<void> checkTaken(const Manifest &manifest, const LoadOptions &options);
   Result<std::set<std::pair<Part, Kind>>> takenBy(const Manifest &manifest,
                                                   bool quantize) const;
-  /// Returns true if the realization leaves out the activation scales of the
-  /// matmul that uses these parts.
+  /// Returns true if the layer's realization does not use the activation scales
+  /// of the matmul that `taker` represents.
   bool leavesScaleOf(Part taker) const;
   bool isOfThisRank(const TensorRole &role) const;
   Result<void> checkSymmetric(const Found &found);
@@ -133,21 +135,21 @@ private:
             std::vector<int64_t> extents, std::vector<std::byte> bytes);
   static Conversion conversionFor(Kind kind, std::string_view type,
                                   std::string_view element);
-  /// Returns the condition for a tensor's values.
+  /// Returns the condition that the tensor's elements must meet.
   NumberRule ruleFor(const Wanted &wanted, const Found &found) const;
   static std::string ownerOf(bool shared, int64_t expert);
   Error badNumbers(const Source &from, const Error &error,
                    const Wanted &wanted) const;
-  /// Checks activation scales that no value uses.
+  /// Checks an activation scale that no value uses.
   Result<void> checkLeftOutScale(const Found &found) const;
-  /// Returns a tensor of the checkpoint, or a tensor that was quantized from
-  /// it.
+  /// Returns the checkpoint's tensor, or the tensor that was quantized from the
+  /// checkpoint's tensor.
   Result<const StoredTensor *> tensorOf(const Found &found) const;
   Result<void> loadExperts(const Wanted &wanted, std::span<std::byte> to,
                            const ExpertRange &range) const;
   Result<void> loadInputScales(const Wanted &wanted,
                                std::span<std::byte> to) const;
-  /// The group of each column of a part of an expert.
+  /// The group index of one expert's part: the group of each column.
   struct Index {
     std::vector<int32_t> groups;
     std::string tensor;
@@ -156,7 +158,7 @@ private:
                           Part part) const;
   Result<void> loadGroupIndex(const Value &value, std::span<std::byte> to,
                               const ExpertRange &range) const;
-  /// Checks that the columns of codes (quantized values) are in the order that
+  /// Checks that the columns of codes (quantized values) have the order that
   /// the layer specifies.
   Result<void> checkOrder(const Wanted &codes, const ExpertRange &range) const;
   Result<void> loadRouting(const Value &value, Kind kind,
@@ -164,7 +166,7 @@ private:
   const Found *look(const Wanted &wanted, bool shared, int64_t expert,
                     Part part) const;
   Result<Source> find(const Wanted &wanted, int64_t expert, Part part) const;
-  /// Functions of runtime/weights/FindTensors.cpp.
+  /// The following members are defined in runtime/weights/FindTensors.cpp.
   class PartInTensor;
   Result<Source> view(const Wanted &wanted, const Found &found, int64_t expert,
                       Part part) const;
@@ -182,7 +184,7 @@ private:
   std::map<std::string, Made> quantized;
 };
 
-/// Formats extents as "[2, 3]".
+/// Returns the extents as a text such as "[2, 3]".
 std::string shapeText(const std::vector<int64_t> &extents);
 
 } // namespace moec::weights

@@ -27,7 +27,7 @@ NumberRule weights::ruleOf(Kind kind, const LayerShape::Group &group,
                            bool areFloats) {
   switch (kind) {
   case Kind::Scale:
-    // A scale of the whole matrix must be positive.
+    // A scale that applies to a whole matrix must be positive.
     return group.rows == -1 && group.columns == -1 ? NumberRule::PositiveScale
                                                    : NumberRule::Scale;
   case Kind::SecondScale:
@@ -41,7 +41,7 @@ NumberRule weights::ruleOf(Kind kind, const LayerShape::Group &group,
   case Kind::PostExpertNorm:
     return NumberRule::Finite;
   case Kind::Weight:
-    // The type of codes (quantized values) may have no encoding of NaN, so
+    // The type of the codes (quantized values) may have no encoding for NaN, so
     // floats that will be quantized must be finite.
     return areFloats ? NumberRule::Finite : NumberRule::Any;
   default:
@@ -49,7 +49,7 @@ NumberRule weights::ruleOf(Kind kind, const LayerShape::Group &group,
   }
 }
 
-/// Returns the member of nested objects at `path`, or null.
+/// Returns the member at `path` of nested JSON objects, or null.
 static const json *memberAt(const json &object,
                             std::initializer_list<const char *> path) {
   const json *node = &object;
@@ -91,16 +91,16 @@ NumberRule weights::ruleOf(const json &layer, std::string_view value) {
 
 namespace {
 
-/// One expert's scales or biases in a layer with padding or with scales in
-/// atoms.
+/// One expert's scales or biases, if rows or columns are padded or if scales
+/// are stored in blocks of 128 x 4.
 struct PaddedMatrix {
-  /// Number of parts (gate and up); rows of each part and columns, each as
-  /// stored and without padding.
+  /// Number of parts (gate and up). Row count per part and column count, each
+  /// with padding (`stored...`) and without.
   int64_t parts = 1, storedRows = 1, rows = 1, storedColumns = 1, columns = 1;
-  int64_t run = 0; ///< rows after which parts alternate
+  int64_t run = 0; ///< rows after which gate and up alternate
   bool rowsLast = false, atoms = false;
 
-  /// Returns the stored row of row `row` of part `part`.
+  /// Returns the stored row that holds row `row` of part `part`.
   int64_t placeOf(int64_t part, int64_t row) const {
     return (row / run * parts + part) * run + row % run;
   }
@@ -156,8 +156,8 @@ Result<void> PaddedMatrix::check(SourceMatrix numbers, NumberRule rule) const {
   return {};
 }
 
-/// Returns the matrix of a value with padded rows or scales in atoms, or
-/// nullopt for a value without padding.
+/// Returns the matrix layout of a value whose rows are padded or whose scales
+/// are in blocks of 128 x 4, or nullopt for any other value.
 static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
                                                 std::string_view value) {
   const auto integer = [&](const char *key) -> int64_t {
@@ -189,7 +189,8 @@ static std::optional<PaddedMatrix> paddedMatrix(const json &layer,
   const int64_t storedInner =
       std::max(inner, integer("stored_intermediate_size_per_partition"));
   const char *operand = isFirst ? "w1" : "w2";
-  std::pair<int64_t, int64_t> group(1, -1); // the group of a bias
+  // Extents of the group that shares a scale; this default is for a bias.
+  std::pair<int64_t, int64_t> group(1, -1);
   if (isSecond) {
     group.first = isSet({"quant", operand, "second_per_row"}) ? 1 : -1;
   } else if (isScale) {

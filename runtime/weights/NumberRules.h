@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The conditions that docs/reference/checkpoints.md lists, for checkpoints and
-// for arrays that a caller passes.
+// The conditions for elements of stored weights. docs/reference/checkpoints.md
+// lists them. They apply to checkpoints and to tensors that a caller passes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,17 +21,18 @@
 
 namespace moec::weights {
 
-/// Returns the condition for values of `kind`. `group`: the group that shares a
-/// scale; `areFloats`: packing quantizes the weights.
+/// Returns the condition for tensors of kind `kind`. `group`: extents of the
+/// group that shares a scale; `areFloats`: packing quantizes the weights.
 NumberRule ruleOf(Kind kind, const LayerShape::Group &group, bool areFloats);
 
-/// Returns the condition for the values of a package's stored weight. It also
-/// supports layers that no checkpoint format describes.
+/// Returns the condition for a package's stored weight. Unlike the function
+/// above, it also supports layers that no checkpoint format describes.
 NumberRule ruleOf(const nlohmann::json &layer, std::string_view value);
 
-/// Checks that the values of experts [first, first + experts) of a stored
-/// weight meet `rule`. Padding is not checked. `extents` are those of one
-/// expert, whose elements are contiguous; experts are `stride` elements apart.
+/// Checks that a stored weight's elements meet `rule`, for experts [first,
+/// first + experts). Padding is not checked. `extents`: shape of one expert,
+/// whose elements are contiguous. `stride`: distance between two experts in
+/// elements.
 Result<void> checkStored(const nlohmann::json &layer, const Value &value,
                          std::string_view elementType, NumberRule rule,
                          const std::byte *data, int64_t first, int64_t experts,

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each part of each expert is quantized as a whole before this rank takes its
-// share, so the codes (quantized values) do not depend on the number of ranks.
-// The results are kept beside the checkpoint's tensors and are loaded like
-// them.
+// Quantizes each part of each expert as a whole matrix, even if this rank only
+// needs a share of it. The codes (quantized values) therefore do not depend on
+// the number of ranks. The results are stored next to the checkpoint's tensors
+// and are loaded in the same way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,8 +30,8 @@ using namespace moec::weights;
 
 namespace {
 
-/// Returns the safetensors type of an element type of whole bytes, or U8 for a
-/// smaller type.
+/// Returns the safetensors type name of an element type. For a type of fewer
+/// than 8 bits, returns U8.
 std::string_view typeOf(std::string_view element) {
   const ElementType *row = findElementType(element);
   return row && row->bits >= 8 ? row->stored : "U8";
@@ -54,8 +54,8 @@ std::vector<float> floatsOf(const SourceMatrix &matrix) {
   return made;
 }
 
-/// Checks that all values are finite: the code type may have no encoding of
-/// NaN.
+/// Checks that all elements are finite, because the code type may have no
+/// encoding for NaN.
 Result<void> allFinite(std::span<const float> data) {
   for (float number : data)
     if (!std::isfinite(number))
@@ -100,7 +100,8 @@ Result<void> WeightLoader::quantizeExperts() {
     Result<QuantizedMatrix> made = QuantizedMatrix();
   };
   std::vector<Work> list;
-  // Quantizes whole matrices, whatever this rank's share is.
+  // While quantizing, the shapes cover whole matrices instead of this rank's
+  // share.
   const LayerShape share = shape, shareOfMlp = mlp;
   for (LayerShape *whole : {&shape, &mlp}) {
     whole->columnBegin = 0;

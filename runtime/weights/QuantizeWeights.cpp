@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Works group by group, with the rules of "runtime/host/WeightRules.h".
+// Quantizes one group at a time, by the rules of runtime/host/WeightRules.h.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,7 +22,8 @@ using host::WeightRules;
 
 namespace {
 
-/// Computes codes (quantized values) and scales, group by group.
+/// Computes the codes (quantized values) and scales of a matrix, one group at a
+/// time.
 class Quantizer {
 public:
   Quantizer(std::span<const float> data, int64_t rows, int64_t columns,

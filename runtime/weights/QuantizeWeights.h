@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantizes one matrix of one expert as a descriptor of the layer specifies.
+// Quantizes the matrix of one expert to the format that a descriptor of the
+// layer specifies.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,7 +26,7 @@ namespace moec::weights {
 using host::WeightFormat;
 
 /// The codes (quantized values), scales and zero points of a matrix. `second`:
-/// the scale of the scales.
+/// the second scale, by which the scales are multiplied.
 struct QuantizedMatrix {
   int64_t scaleRows = 0, scaleColumns = 0;
   std::vector<std::byte> codes, scales;
@@ -33,8 +34,9 @@ struct QuantizedMatrix {
   float second = 1;
 };
 
-/// Quantizes `data`, [rows, columns] in row-major order. Returns an error for
-/// an element type without rules or columns that do not fill whole bytes.
+/// Quantizes `data`, a row-major matrix of shape [rows, columns]. Returns an
+/// error if there are no rules for an element type, or if a row of codes does
+/// not fill whole bytes.
 Result<QuantizedMatrix> quantizeMatrix(std::span<const float> data,
                                        int64_t rows, int64_t columns,
                                        const WeightFormat &format);

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sizes from a header are multiplied with overflow checks. Offsets are checked
-// to be within the file before they are used.
+// Sizes in a header are multiplied with overflow checks. Offsets are checked to
+// be within the file before they are used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,7 +37,7 @@ namespace {
 
 constexpr std::string_view kSuffix = ".safetensors";
 constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
-/// The limit of the format's own library.
+/// The same limit as in the safetensors library.
 constexpr uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr size_t kLengthBytes = 8;
 
@@ -46,13 +46,13 @@ struct Type {
   int64_t bits;
 };
 
-/// Types of the format that are not moec element types.
+/// Safetensors types that are not element types of moec.
 constexpr Type kOtherTypes[] = {
     {"F64", 64}, {"U64", 64}, {"U32", 32}, {"U16", 16},
     {"U8", 8},   {"BOOL", 8}, {"C64", 64},
 };
 
-/// Reads the header of one file.
+/// Parses the header of one file.
 class HeaderReader {
 public:
   HeaderReader(std::span<const std::byte> file, std::string_view name)
@@ -220,7 +220,7 @@ SafetensorsFile::open(const std::string &path) {
   if (::fstat(file.get(), &info) != 0)
     return fileError("cannot read", path);
   const auto bytes = static_cast<size_t>(info.st_size);
-  // An empty file cannot be mapped; the parser reports the missing header.
+  // An empty file cannot be mapped. The parser then reports the missing header.
   void *address = bytes == 0 ? nullptr
                              : ::mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE,
                                       file.get(), 0);

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A safetensors file holds eight bytes with the length of a JSON header, the
-// header, and the bytes of the tensors. Files are memory-mapped. Every field of
-// a header is checked before a byte is used, because the file may come from an
-// untrusted source. A checkpoint is one file, or a folder of files with or
-// without the index that Hugging Face writes. A file is opened when one of its
-// tensors is requested.
+// A safetensors file consists of the length of a JSON header in eight bytes,
+// the header, and the bytes of the tensors. Files are memory-mapped. Every
+// field of a header is checked before any tensor byte is used, because the file
+// may come from an untrusted source. A checkpoint is one file, or a folder of
+// files with or without the index that Hugging Face writes. A file is opened
+// when one of its tensors is first requested.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,22 +32,23 @@
 
 namespace moec::weights {
 
-/// A tensor as the header describes it. `bytes` points into the mapped file.
+/// A tensor as described by the header. `bytes` points into the mapped file.
 struct StoredTensor {
-  std::string type; ///< the format's spelling: "BF16", "F8_E4M3", "U8"
+  std::string type; ///< safetensors type name, such as "BF16", "F8_E4M3", "U8"
   std::vector<int64_t> shape;
   std::span<const std::byte> bytes;
-  /// Formats type and shape for messages, such as "BF16 [4, 96, 64]".
+  /// Returns type and shape as a text for messages, such as "BF16 [4, 96, 64]".
   std::string describe() const;
 };
 
-/// Returns the bits of an element of `type`, or 0 for an unknown type.
+/// Returns the number of bits per element of a safetensors type, or 0 for an
+/// unknown type.
 int64_t bitsOf(std::string_view type);
 
 using StoredTensors = std::map<std::string, StoredTensor, std::less<>>;
 
-/// Parses the tensors of a whole file in memory. `name` is the file's name for
-/// messages. An error describes the field of the header and what was expected.
+/// Parses a whole file in memory. `name`: the file's name for messages. An
+/// error describes the header field and the expected content.
 Result<StoredTensors> parseSafetensors(std::span<const std::byte> file,
                                        std::string_view name);
 
@@ -69,23 +70,24 @@ private:
   StoredTensors stored;
 };
 
-/// All tensors of a model by name. find() is thread-safe.
+/// All tensors of a model, by name. find() is thread-safe.
 class Checkpoint {
 public:
   /// Opens a file NAME.safetensors, or a folder that has an index of shards or
-  /// only such files.
+  /// that only has safetensors files.
   static Result<Checkpoint> open(const std::string &path);
 
   const std::string &path() const { return root; }
-  /// Returns the names of all tensors, each with the path of its file.
+  /// Returns the names of all tensors, with the path of the file that contains
+  /// each tensor.
   const std::map<std::string, std::string, std::less<>> &names() const {
     return files;
   }
-  /// Checks that each tensor of the open files whose name satisfies `isAsked`
-  /// is known by that name and belongs to that file.
+  /// Checks the tensors of all opened files whose names satisfy `isAsked`: each
+  /// must be in the list of names(), with the same file.
   Result<void>
   checkNames(const std::function<bool(std::string_view)> &isAsked) const;
-  /// Returns the tensor `name`, and opens its file if necessary.
+  /// Returns the tensor `name`. Opens its file if necessary.
   Result<const StoredTensor *> find(std::string_view name);
 
 private:
@@ -96,7 +98,7 @@ private:
   std::string root;
   std::map<std::string, std::string, std::less<>> files;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> opened;
-  /// Guards `opened`.
+  /// Protects `opened`.
   std::unique_ptr<std::mutex> mutex = std::make_unique<std::mutex>();
 };
 

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// "model.layers.3.mlp.experts.7.gate_proj.weight_scale" consists of `layers`,
-// the layer number, the module of the experts, the expert, a part and a kind.
+// Parses names such as "model.layers.3.mlp.experts.7.gate_proj.weight_scale".
+// This name consists of `layers`, the layer number, the experts module, the
+// expert number, a part and a kind.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,8 +30,8 @@ using Words = std::span<const std::string_view>;
 struct PartWord {
   std::string_view word;
   Part part;
-  /// For modules of all experts in Aria, whose weights have columns before
-  /// rows.
+  /// True for Aria's modules, which contain all experts and whose weights store
+  /// columns before rows.
   bool columnsFirst = false;
 };
 
@@ -77,13 +78,13 @@ constexpr KindWord kKinds[] = {
     {"bias", Kind::Bias},
 };
 
-/// Names of tensors of the layer itself. If `before` is not empty, the two
-/// preceding words must be `block` and `before`.
+/// Names of tensors that belong to the layer itself. If `before` is not empty,
+/// the two preceding words must be `block` and `before`.
 struct LayerWord {
   std::string_view word, before;
   Kind kind;
   std::string_view block = {};
-  /// The router's linear layer may have a bias of this name.
+  /// The router's linear layer may have a bias of the same name.
   bool mayBeOfRouter = false;
   bool oneOfAll = false;
 };
@@ -100,8 +101,8 @@ constexpr LayerWord kLayerWords[] = {
     {"tid2eid", "", Kind::HashTable},
 };
 
-/// The tensors of the router's linear layer. They are irrelevant, because its
-/// results, the logits, are an input.
+/// The tensors of the router's linear layer. They are irrelevant, because the
+/// caller computes the logits and passes them as an input.
 constexpr std::string_view kOfRouter[] = {"weight",
                                           "bias",
                                           "weight_scale",
@@ -119,12 +120,13 @@ constexpr std::string_view kOfRouter[] = {"weight",
                                           "g_idx",
                                           "weight_g_idx",
                                           "scale"};
-/// A tensor of an expert that adds no information to the layer's description.
+/// An expert's tensor that only repeats what the layer's description already
+/// specifies.
 struct IrrelevantWord {
   std::string_view word, reason;
 };
 constexpr IrrelevantWord kOfExperts[] = {
-    // From compressed-tensors, stored beside weight_packed.
+    // stored by compressed-tensors next to weight_packed
     {"weight_shape", "extents are those of the layer"},
 };
 /// Modules that contain an MoE block. A module `gate` in one of them is the
@@ -134,21 +136,23 @@ constexpr std::string_view kBlocks[] = {"mlp",   "ffn", "feed_forward",
 constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
                                              "shared_experts_gate"};
 
-/// Words before a layer number. A bank of experts that several layers share has
-/// the number of the first layer.
+/// Words before a layer number. If several layers share one bank of experts,
+/// its name contains the number of the first of these layers.
 constexpr std::string_view kLayers[] = {"layers", "blocks", "h", "meta_mlp"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_expert", "shared_experts",
                                         "share_expert", "shared_mlp"};
-/// The prefix of the parts of shared experts in Inkling checkpoints.
+/// The prefix of shared-expert part names in Inkling checkpoints.
 constexpr std::string_view kOfShared = "shared_";
-/// Modules that directly contain the parts of all experts.
+/// Modules that directly contain the parts, without an experts module. Each
+/// part holds all experts.
 constexpr std::string_view kModules[] = {"moe", "block_sparse_moe"};
-/// Models other than the language model, which also have numbered layers.
+/// Substrings of names that do not belong to the language model but also have
+/// layer numbers.
 constexpr std::string_view kOthers[] = {"vision", "visual", "audio", "mtp",
                                         "draft"};
 
-/// The word before `layers` in checkpoints whose w13 rows alternate.
+/// The word before `layers` in checkpoints whose gate and up rows alternate.
 constexpr std::string_view kPairs = "llm";
 
 constexpr KindText kTexts[] = {
@@ -206,7 +210,8 @@ std::optional<Kind> kindOf(std::string_view word) {
   return std::nullopt;
 }
 
-/// Parses a part and its kind: "w2.weight", "down_proj", "down_proj_bias".
+/// Parses a part and its kind, such as "w2.weight", "down_proj" or
+/// "down_proj_bias".
 bool readPart(Words words, TensorName &made) {
   if (words.empty() || words.size() > 2)
     return false;
@@ -257,7 +262,7 @@ bool readRouting(Words words, TensorName &made) {
   return false;
 }
 
-/// Parses the words after the layer number.
+/// Parses the words that follow the layer number.
 bool readInLayer(Words words, TensorName &made) {
   if (words.empty())
     return false;
@@ -270,8 +275,8 @@ bool readInLayer(Words words, TensorName &made) {
         made.role.expert = *expert;
         rest = rest.subspan(1);
       } else if (!shared && rest.front() == "mlp") {
-        // DBRX stacks the rows of all experts. Its w2 has input columns before
-        // output rows.
+        // DBRX concatenates the rows of all experts. Its w2 stores columns
+        // before rows.
         rest = rest.subspan(1);
         made.stacked = true;
         made.transposed = !rest.empty() && rest.front() == "w2";
@@ -285,7 +290,7 @@ bool readInLayer(Words words, TensorName &made) {
   return readRouting(words, made);
 }
 
-/// The words of a name. The layer number follows word `at`.
+/// The words of a name. The layer number is the word after word `at`.
 struct LayerWords {
   std::vector<std::string_view> words;
   size_t at = 0;
@@ -298,8 +303,8 @@ struct LayerWords {
   }
 };
 
-/// Finds the layer number in a name. Returns nullopt if no layer of the
-/// language model is named.
+/// Finds the layer number in a name. Returns nullopt if the name does not
+/// contain a layer of the language model.
 std::optional<LayerWords> readLayer(std::string_view name) {
   LayerWords made;
   made.words = split(name);
@@ -319,7 +324,8 @@ std::optional<LayerWords> readLayer(std::string_view name) {
   return std::nullopt;
 }
 
-/// Returns the place that the words after the layer number name.
+/// Returns the place in the layer that the words after the layer number
+/// specify.
 std::optional<Place> placeOf(Words words) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     if (isOne(words[i], kShared))
@@ -332,7 +338,7 @@ std::optional<Place> placeOf(Words words) {
     if (words[i] == "router" || words[i] == "moe_statics" ||
         (words[i] == "gate" && isInBlock))
       return Place::Router;
-    // A module that contains a part of all experts.
+    // A module that contains a part for all experts.
     if (isOne(words[i], kModules))
       for (const PartWord &row : kParts)
         if (words[i + 1].starts_with(row.word))
@@ -351,8 +357,8 @@ std::optional<TensorName> weights::readTensorName(std::string_view name) {
   made.layer = read->layer;
   if (!readInLayer(read->inLayer(), made))
     return std::nullopt;
-  // Serving engines name their own fused weights w13, with gate rows before up
-  // rows. The rows alternate only in checkpoints of Inkling.
+  // Inference engines call their own fused weights w13, too, with all gate rows
+  // before the up rows. The rows alternate only in Inkling checkpoints.
   if (made.role.part == Part::GateUpPairs && !read->hasBefore(kPairs))
     return std::nullopt;
   made.prefix = size_t(read->words[read->at].data() - name.data());
@@ -369,7 +375,7 @@ std::vector<std::string> weights::namesOf(const TensorRole &role) {
                                                          row.before, row.word));
     return names;
   }
-  // Inkling checkpoints have only one spelling of each.
+  // In Inkling checkpoints, these tensors have only one name each.
   const bool isPairs = role.part == Part::GateUpPairs;
   if (role.expert == kAllExperts &&
       (isPairs || (role.shared && role.part == Part::Down)))
@@ -396,7 +402,8 @@ std::vector<std::string> weights::namesOf(const TensorRole &role) {
           (part.columnsFirst && (isOne || role.shared || i >= modules)))
         continue;
       const std::string begin = owners[i] + std::string(part.word);
-      // In a module of all experts, the parts are modules too, not parameters.
+      // In a module that contains all experts, the parts are modules and not
+      // parameters.
       const bool mayBeBare = i <= modules && !part.columnsFirst;
       if (mayBeBare && role.kind == Kind::Weight)
         names.push_back(begin);

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Offsets and extents come from the functions that loading uses, and names come
-// from the table that parses names. The JSON therefore agrees with loading.
+// Writes the weight plan as JSON. Offsets and extents come from the functions
+// that also load weights, and names come from the table that also parses names,
+// so the JSON agrees with loading.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +27,7 @@ ordered_json toJson(const Lines &lines) {
   return {{"begin", lines.begin}, {"count", lines.count}, {"step", lines.step}};
 }
 
-/// Returns the name of a part in the JSON.
+/// Returns the word for a part in the JSON.
 std::string_view wordOf(Part part) {
   return part == Part::Gate ? "gate"
          : part == Part::Up ? "up"
@@ -47,7 +48,8 @@ public:
   Result<ordered_json> value(const Value &value) const;
 
 private:
-  /// Describes the tensors of one spelling of a part; null if there is none.
+  /// Describes the tensors that hold a part under the names of `role`; null if
+  /// there are no such names.
   ordered_json tensors(const Wanted &wanted, Part part,
                        const TensorRole &role) const;
   Result<ordered_json> part(const Wanted &wanted, Part part) const;
@@ -72,9 +74,9 @@ ordered_json MapWriter::tensors(const Wanted &wanted, Part part,
   std::vector<std::string> names = namesOf(role);
   if (names.empty())
     return nullptr;
-  // Shared experts in one tensor are concatenated along the intermediate.
-  // Shared experts that are sinks have their own dimension, like routed
-  // experts.
+  // If one tensor holds all shared experts, they are concatenated along the
+  // intermediate dimension. Shared experts that are sinks have an expert
+  // dimension instead, like routed experts.
   const LayerShape &of = plan.shapeOf(wanted);
   const int64_t times =
       role.shared && role.expert == kAllExperts && shape.sinks == 0 ? of.shared
@@ -215,7 +217,7 @@ std::string weights::layersJson(const Checkpoint &checkpoint) {
     if (layer.experts.empty())
       continue;
     ordered_json one = {{"layer", key.first}, {"prefix", key.second}};
-    // Null if one tensor may hold all experts.
+    // null if one tensor may hold all experts
     one["experts"] = layer.experts.contains(kAllExperts)
                          ? ordered_json()
                          : ordered_json(layer.experts.size());

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Extents are first counted in groups that share one value, then in elements
-// that may hold several codes (quantized values).
+// Extents are first computed in groups (of elements that share one scale), then
+// in stored elements (which may hold several codes, the quantized values).
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,8 @@ std::optional<Kind> WeightPlan::kindOfLayer(std::string_view value) {
 
 static constexpr std::string_view kSharedPrefix = "shared_";
 
-/// Returns the name of the corresponding value of the routed experts.
+/// Returns the name of the routed experts' value that corresponds to a value of
+/// shared experts.
 static std::string_view withoutShared(std::string_view value) {
   if (WeightPlan::isOfSharedMlp(value))
     value.remove_prefix(kSharedPrefix.size());
@@ -169,7 +170,7 @@ Result<Wanted> WeightPlan::wantedOf(const Value &value) const {
   made.rowsInOrder = made.group.rows == 1;
   if (!unit || !stored)
     return made;
-  // Layouts whose 32-bit words hold several codes, and layouts with transposed
+  // These layouts have 32-bit words that hold several codes, or transposed
   // matrices.
   const std::string &name = stored->name;
   if (made.packed && (name.starts_with("gptq") || name == "awq"))
@@ -187,7 +188,8 @@ std::vector<Part> WeightPlan::candidatesOf(Part part) const {
     return {part};
   if (shape.gated)
     return {part, Part::GateUp, Part::GateUpPairs};
-  // Without gates, checkpoints name the first weight either up or gate.
+  // In layers without gates, checkpoints call the first weight either up or
+  // gate.
   return {part, Part::Gate};
 }
 
@@ -195,7 +197,8 @@ std::vector<Part> WeightPlan::candidatesOf(Part part) const {
 // Rows and columns
 //===----------------------------------------------------------------------===//
 
-/// Returns the elements that hold `count` rows or columns from `begin` on.
+/// Returns the stored elements that hold `count` rows or columns, starting at
+/// `begin`.
 static Lines elementsOf(int64_t begin, int64_t count, int64_t group,
                         int64_t perElement) {
   return {(group == -1 ? 0 : begin / group) / perElement,

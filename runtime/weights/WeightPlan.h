@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Derived from a manifest without a checkpoint: the kinds of tensors that each
-// stored weight consists of, this rank's rows and columns of the tensors, and
-// their places in the value.
+// The plan for loading weights, which is derived from a manifest without a
+// checkpoint. For each stored weight it contains the kinds of tensors that hold
+// it, this rank's rows and columns of these tensors, and the position of these
+// rows and columns in the weight.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,56 +26,64 @@
 
 namespace moec::weights {
 
-/// The fields of the manifest's `layer` that define the places of weights.
+/// The fields of the manifest's `layer` that define the location of weights in
+/// a checkpoint.
 struct LayerShape {
   std::string name;
-  int64_t experts = 0, shared = 0; ///< of the whole layer
-  /// Number of shared experts that the router treats as the last experts.
+  int64_t experts = 0, shared = 0; ///< expert counts of the whole layer
+  /// Number of shared experts that the router treats as its last experts and
+  /// always selects.
   int64_t sinks = 0;
-  int64_t zeroExperts = 0; ///< number of ids after those of the experts,
-                           ///< without weights
+  int64_t zeroExperts = 0; ///< number of expert ids without weights, which
+                           ///< follow the ids of experts
   int64_t localBegin = 0, localCount = 0, localStride = 1;
   int64_t hidden = 0;
-  int64_t intermediate = 0;             ///< of the whole layer
-  int64_t columnBegin = 0, columns = 0; ///< this rank's columns of it
-  /// The same for shared experts that form one MLP with its own weights; 0 if
-  /// they follow the routed experts in the same weights.
+  int64_t intermediate = 0; ///< intermediate size of the whole layer
+  /// This rank's columns of the intermediate size.
+  int64_t columnBegin = 0, columns = 0;
+  /// Like intermediate, columnBegin and columns, for shared experts that form
+  /// one MLP with its own weights. 0 if shared experts follow the routed
+  /// experts in the same weights.
   int64_t sharedIntermediate = 0, sharedBegin = 0, sharedColumns = 0;
   bool gated = true;
   GateUpOrder order;
-  /// Rows and columns that share a scale; -1: all; 0: no scales.
+  /// Extents of a group that shares a scale; -1: whole extent; 0: no scales.
   struct Group {
     int64_t rows = 0, columns = 0;
-    bool secondPerRow = false; ///< each row has a second scale, else each part
+    /// True: each row has a second scale; false: each part has one.
+    bool secondPerRow = false;
   };
   Group w1, w2;
-  WeightFormat format1, format2; ///< quantized format of float weights
-  int64_t codeBits = 8;      ///< bits of a quantized value, for both weights
-  bool groupIndex = false;   ///< the checkpoint specifies the group of each
-                             ///< column
-  bool sharedGate = false;   ///< a gate weighs the shared experts
-  bool storesFloats = false; ///< stored weights are floats that packing
-                             ///< quantizes
-  /// Names of the activation scales that the user's scheme has and the package
-  /// leaves out.
+  /// Quantized format to which packing quantizes floats.
+  WeightFormat format1, format2;
+  int64_t codeBits = 8;    ///< bits per quantized value in w13 and w2
+  bool groupIndex = false; ///< the checkpoint contains the group of each column
+  bool sharedGate = false; ///< a gate computes the weight of the shared experts
+  /// The stored weights are floats, and packing quantizes them.
+  bool storesFloats = false;
+  /// Names of activation scales that the user's scheme has but the package does
+  /// not use.
   std::vector<std::string> leftOut;
 
   bool hasSharedMlp() const { return sharedIntermediate > 0; }
-  /// Returns the shape of a layer whose only expert is the MLP of shared
-  /// experts. The expert's index follows those of the routed experts.
+  /// Returns the shape of a layer whose only expert is the shared experts' MLP.
+  /// This expert's index follows the indices of the routed experts.
   LayerShape ofSharedMlp() const;
 
-  /// Reads the shape. Returns InvalidManifest, or Refused for a layer with
-  /// replicas of experts, which no checkpoint describes.
+  /// Reads the shape from a manifest. Returns InvalidManifest for an invalid
+  /// layer, or Refused for a layer with expert replicas, which no checkpoint
+  /// describes.
   static Result<LayerShape> read(const nlohmann::json &layer);
 };
 
-/// The layer.stored_layout of a manifest: the layout of a checkpoint's values.
+/// The manifest's layer.stored_layout: the layout of quantized tensors in a
+/// checkpoint.
 struct StoredLayout {
   struct Unit {
-    std::string packed; ///< contents of a 32-bit word: "rows" or "columns"
+    std::string packed; ///< direction in which a 32-bit word holds several
+                        ///< codes: "rows" or "columns"
     bool rowsLast = false;
-    int64_t added = 0; ///< 1 if a code is stored minus one, else 0
+    int64_t added = 0; ///< 1 if each code is stored minus one, else 0
     bool atoms = false;
   };
   std::string name;
@@ -82,29 +91,34 @@ struct StoredLayout {
 };
 Result<StoredLayout> readStoredLayout(const nlohmann::json &described);
 
-/// Returns the number of groups in `extent`. A group of -1 is the whole extent.
+/// Returns the number of groups in `extent`. If `group` is -1, the whole extent
+/// is one group.
 inline int64_t groupsIn(int64_t extent, int64_t group) {
   return group == -1 ? 1 : (extent + group - 1) / group;
 }
 
-/// Rows or columns begin, begin + step, ..., `count` of them.
+/// `count` rows or columns: begin, begin + step, begin + 2 * step, ...
 struct Lines {
   int64_t begin = 0, count = 0, step = 1;
 };
 
-/// A value to fill: the contents that its experts need, and their layout.
+/// Describes how a value is filled: the kinds of tensors that its experts need,
+/// and their layout.
 struct Wanted {
   std::string value;   ///< name of the value, for messages
   std::string element; ///< element type of the value
   int64_t bits = 8;
-  std::vector<Kind> kinds; ///< any of these kinds may provide it
+  std::vector<Kind> kinds; ///< kinds of tensors that may hold the value
   bool first = true;       ///< belongs to the first matmul
-  bool packed = false;     ///< codes; one element may hold several
+  /// The elements are codes; one stored element may hold several.
+  bool packed = false;
   LayerShape::Group group;
-  /// The dimension of the expert's matrix that has rows (1 or 2), and the
-  /// number of rows and of columns that one element holds.
+  /// The dimension of the expert's matrix that contains rows (1 or 2), and the
+  /// number of rows and columns per stored element.
   int64_t rowAxis = 1, rowsPerElement = 1, columnsPerElement = 1;
-  bool rowsInOrder = false; ///< gate and up rows are ordered row by row
+  /// The value has one row per weight row, so its gate and up rows alternate if
+  /// the layer's order alternates.
+  bool rowsInOrder = false;
   bool ofSharedMlp = false; ///< belongs to shared experts with their own
                             ///< weights
 };
@@ -114,73 +128,76 @@ struct PartExtents {
   int64_t rows = 0, columns = 0; ///< in groups that share one value
 };
 
-/// The places of a layer's stored weights in a checkpoint.
+/// Maps the stored weights of a layer to the tensors of a checkpoint.
 class WeightPlan {
 public:
   static Result<WeightPlan> create(const Manifest &manifest);
 
-  /// Returns the index in the layer of the value's expert `local`. Shared
+  /// Returns the layer-wide index of the value's local expert `local`. Shared
   /// experts follow the routed experts.
   int64_t expertAt(const Wanted &wanted, int64_t local) const {
     const LayerShape &of = shapeOf(wanted);
     return of.localBegin + local * of.localStride;
   }
-  /// Returns the shape that defines the places of the value.
+  /// Returns the layer shape that applies to the value.
   const LayerShape &shapeOf(const Wanted &wanted) const {
     return wanted.ofSharedMlp ? mlp : shape;
   }
 
-  /// Returns the kind of a value of the layer itself, or nullopt for a value of
-  /// its experts.
+  /// Returns the tensor kind for a value that belongs to the layer itself, or
+  /// nullopt for a value that belongs to its experts.
   static std::optional<Kind> kindOfLayer(std::string_view value);
   /// Returns true if the value belongs to shared experts with their own
-  /// weights. Its name is that of the routed experts' value with the prefix
-  /// "shared_".
+  /// weights. Such a value has the name of the routed experts' value with the
+  /// prefix "shared_".
   static bool isOfSharedMlp(std::string_view value);
   static bool isOfExperts(std::string_view value);
-  /// Returns true for an activation scale, which has one value for each expert
-  /// of the whole layer, whatever the rank.
+  /// Returns true for an activation scale. It has one element per expert of the
+  /// whole layer, independent of the rank.
   static bool isInputScale(std::string_view value);
   static bool isGroupIndex(std::string_view value);
 
-  /// Returns the contents of a value of the experts other than a group index.
+  /// Returns how a value of the experts is filled. The value must not be a
+  /// group index.
   Result<Wanted> wantedOf(const Value &value) const;
   static Wanted wantedIndex(std::string value, bool first);
   static Wanted wantedInputScale(const Value &value);
-  /// Returns the contents by whichever of these three functions applies;
+  /// Calls one of the three functions above, depending on the value. Returns
   /// nullopt for values of the layer itself.
   Result<std::optional<Wanted>> wantedIfKnown(const Value &value) const;
   std::vector<Part> partsOf(bool first) const;
-  /// Returns the parts whose tensors may hold `part`: gate and up may share a
-  /// tensor.
+  /// Returns all values of Part that a tensor which holds `part` may have,
+  /// because gate and up may share a tensor.
   std::vector<Part> candidatesOf(Part part) const;
 
   /// Returns the extents of a tensor that holds one part. `wide`: the extent
-  /// along the intermediate: rows of gate and up, columns of down.
+  /// along the intermediate dimension (rows of gate and up, columns of down).
   PartExtents extentsOf(const Wanted &wanted, int64_t wide) const;
-  /// Returns this rank's rows and columns of such a tensor. `begin`: start of
-  /// this rank's share along the intermediate.
+  /// Return this rank's rows and columns of a tensor with the extents
+  /// `extents`. `begin`: start of this rank's share along the intermediate
+  /// dimension.
   Lines rowsOf(const Wanted &wanted, const PartExtents &extents,
                int64_t begin) const;
   Lines columnsOf(const Wanted &wanted, const PartExtents &extents,
                   int64_t begin) const;
-  /// Returns a part's rows in a tensor (`holder`) that holds 2 * `rows` rows of
-  /// gate and up. Returns nullopt if an element or a scale would belong to
-  /// both.
+  /// Returns the rows of `part` in a tensor of part `holder`, which holds 2 *
+  /// `rows` rows of gate and up. Returns nullopt if one element or scale would
+  /// belong to both gate and up.
   std::optional<Lines> linesTogether(const Wanted &wanted, Part holder,
                                      Part part, int64_t rows) const;
-  /// Returns the place of a part's `rows` rows in an expert's matrix of the
-  /// value.
+  /// Returns the rows at which a part's `rows` rows are stored in an expert's
+  /// matrix of the value.
   Result<Lines> placeOf(const Wanted &wanted, Part part, int64_t rows) const;
 
-  /// Returns the whole plan as JSON, for a program that loads checkpoints
-  /// itself. docs/reference/checkpoints.md describes it.
+  /// Returns the whole plan as JSON, for programs that load checkpoints
+  /// themselves. docs/reference/checkpoints.md describes the JSON.
   Result<std::string> mapJson(const Manifest &manifest,
                               const Symbols &symbols) const;
 
 protected:
   LayerShape shape, mlp;
-  std::optional<StoredLayout> stored; ///< empty if the layer has none
+  /// Empty if the layer has no stored_layout.
+  std::optional<StoredLayout> stored;
 };
 
 } // namespace moec::weights

@@ -102,9 +102,9 @@ __device__ __forceinline__ void convert(int pair, const Rows &rows,
   Converter converter;
   converter.prepare(scales, rows.zeros);
   bool isLarge = false;
-  if constexpr (Converter::kHasLarge)
+  if constexpr (Converter::kBranchesOnLarge)
     isLarge = converter.isLarge;
-  *to++ = unsigned(isLarge) + 2 * Converter::kHasLarge;
+  *to++ = unsigned(isLarge) + 2 * Converter::kBranchesOnLarge;
   for (int row = 0; row < 2; ++row)
     *to++ = __float_as_uint(Converter::ofRow(row));
   for (int step = 0; step < stepsOf(kBits); ++step) {
@@ -124,7 +124,7 @@ __device__ __forceinline__ void convert(int pair, const Rows &rows,
     for (int part = 0; part < 4; ++part)
       *to++ = elementOf<false>(converter, words, first, part);
     for (int part = 0; part < 4; ++part)
-      *to++ = Converter::kHasLarge
+      *to++ = Converter::kBranchesOnLarge
                   ? elementOf<true>(converter, words, first, part)
                   : 0;
   }

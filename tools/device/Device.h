@@ -24,7 +24,7 @@
 
 namespace moec::tools {
 
-/// Device memory, freed with the object.
+/// Memory of a device or of the host, which the destructor frees.
 class Buffer {
 public:
   Buffer() = default;
@@ -46,7 +46,7 @@ struct Replays {
   int warmups = 3;
   int least = 7;        ///< minimum number of timings
   int most = 300;       ///< maximum number of timings
-  double budgetMs = 40; ///< timings end after this time
+  double budgetMs = 40; ///< no timing starts after this total time
   double eachMs = 0; ///< each timing replays the graph for at least this time
   /// If the first replay takes longer than `idleAboveMs`, the device idles for
   /// `idleMs` before the next ones. 0: never.
@@ -57,8 +57,8 @@ struct Replays {
 class Device {
 public:
   /// Opens the host, or GPU 0 with its primary context, which becomes current
-  /// for the calling thread. `arch`: the arch of an emulated GPU; "":
-  /// MOEC_EMULATOR defines it.
+  /// for the calling thread. `arch`: the arch of an emulated GPU; if it is "",
+  /// MOEC_EMULATOR specifies the arch.
   static Result<Device> open(runtime::DeviceKind kind,
                              const std::string &arch = "");
   Device(Device &&other) noexcept;
@@ -97,8 +97,9 @@ public:
   Result<void> runCaptured(const std::function<Result<void>()> &work) const;
 
   /// Returns the median time in milliseconds of `work`, which enqueues on
-  /// stream 0. On a GPU it is captured once into a graph, which is replayed and
-  /// timed with events. On the host it is called `least` times.
+  /// stream 0. On a GPU, `work` is captured once into a graph, which is
+  /// replayed and timed with events. On the host, `work` is called `least`
+  /// times.
   Result<double> median(const std::function<Result<void>()> &work,
                         const Replays &replays) const;
 

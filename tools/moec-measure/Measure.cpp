@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The packages are timed in alternation and only the ratio of each round
-// counts, so slow changes, such as those of the clock rate, cancel out.
+// The candidate and the baseline are timed in alternation, and only the ratio
+// of the two times of a round is used. Slow changes, such as changes of the
+// clock rate, therefore cancel out.
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,7 +64,9 @@ std::string Answer::print() const {
                    nlohmann::ordered_json::error_handler_t::replace);
 }
 
-/// Describes the results of packing, so that packages can be compared.
+/// Returns a text that is equal for packages with equal packed weights: the
+/// layer's description, and the name, element types and shape of each packed
+/// weight.
 static std::string packingOf(const runtime::Package &package) {
   std::string text = package.manifest().layer->dump();
   for (const Pack &pack : package.target().pack) {
@@ -174,7 +177,7 @@ Result<double> Measurer::once(Loaded &loaded) {
 Result<void> Measurer::time(const Job &job, Loaded &candidate, Answer &answer) {
   std::vector<double> its, others, ratios;
   for (int round = 0; round < job.rounds; ++round) {
-    // The order within a round alternates.
+    // The package that is timed first alternates between rounds.
     if (round % 2 == 0)
       others.push_back(TRY(once(*baseline)));
     its.push_back(TRY(once(candidate)));

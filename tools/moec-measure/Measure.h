@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A tuner compiles packages of one layer that differ in schedules. Each is
-// compared with the reference on random inputs. It is then timed in alternation
-// with another package (the baseline): whole layers in a CUDA graph whose
-// weights are not in the L2 cache. All packages share the weights of the first
-// one.
+// A tuner compiles packages of one layer that differ in schedules. Each package
+// is compared with the reference on random inputs, and then timed in
+// alternation with another package (the baseline). A timing replays a CUDA
+// graph of whole layers that read more weights than the L2 cache holds. All
+// packages share the weights of the first package.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,14 +30,14 @@ namespace moec::measure {
 
 /// A measurement that the tuner requests, one JSON line.
 struct Job {
-  std::string package, baseline; ///< package folders; equal: nothing to compare
-                                 ///< with
+  std::string package, baseline; ///< package folders; equal: the baseline
+                                 ///< itself is measured
   int64_t tokens = 1;
   uint64_t seed = 1;   ///< seed of the inputs for the check
   int64_t sample = 16; ///< number of tokens that are compared
   int rounds = 5;      ///< timings of each package, in alternation
-  /// A ratio above which a single round is enough, because the package is that
-  /// much slower; 0: never.
+  /// If the ratio of the first round (package time over baseline time) is above
+  /// this value, no further round follows; 0: never.
   double worse = 0;
 
   static Result<Job> parse(const std::string &line);
@@ -47,7 +47,7 @@ struct Job {
 struct Answer {
   bool ok = false;
   double us = 0, baselineUs = 0;
-  double noise = 0; ///< relative deviation of the ratios of the rounds
+  double noise = 0; ///< median relative deviation of the rounds' ratios
   int rounds = 0;
   std::string check; ///< the message of the reference's check
   std::string kind;  ///< "wrong", "refused", "fault", "transient" or "baseline"
@@ -58,8 +58,8 @@ struct Answer {
 };
 
 /// Returns the kind of failure for a job that ended with `error`. Out of memory
-/// and an unreadable file say nothing about the schedule: "transient". A driver
-/// failure is "fault". All others are `otherwise`.
+/// and an unreadable file do not depend on the schedule: "transient". A driver
+/// failure is "fault". All other errors are `otherwise`.
 std::string kindOf(const Error &error, const std::string &otherwise);
 
 /// Measures packages on one device.

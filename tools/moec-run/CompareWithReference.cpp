@@ -16,10 +16,10 @@
 using namespace moec;
 using namespace moec::run;
 
-/// Heights of the schedules' row tiles. The first and the last row of each tile
-/// height are always sampled.
+/// Heights of the schedules' row tiles, in rows. The sample of tokens contains
+/// the first and last rows of tiles of each height, as far as its limit allows.
 static constexpr int64_t kTileRows[] = {16, 32, 64, 128};
-/// The host device compares all tokens up to this number.
+/// On the host device, all tokens are compared, up to this number.
 static constexpr int64_t kHostSample = 4096;
 
 void CaseResult::fail(const std::string &why) {
@@ -73,7 +73,7 @@ static double errorOfSums(const LoadedLayer &layer, const Variant &variant) {
     for (const Stage &stage : kernel ? kernel->stages : std::vector<Stage>()) {
       if (stage.op != "grouped_matmul")
         continue;
-      // The first matmul; its results are quantized again.
+      // Only the first matmul counts, because its results are quantized again.
       const nlohmann::json::json_pointer path("/schedules/" + kernel->name +
                                               "/engine");
       const std::string engine = report.value(path, "");
@@ -210,20 +210,22 @@ static Result<void> comparePart(const LoadedLayer &loaded,
   return {};
 }
 
-/// Returns why the reference of the listed tokens cannot test a kernel, or "":
-/// the rows are NaN, or all are 0 although x is not.
+/// Returns why the reference of the listed tokens cannot test a kernel, or "".
+/// Reasons are a row that is NaN although x is finite, and rows that are all 0
+/// although x is not.
 static std::string problemOfReference(const reference::Layer &layer,
                                       const reference::Inputs &inputs,
                                       const reference::Routing &routing,
                                       const std::vector<int64_t> &list,
                                       const std::vector<double> &rows,
                                       bool isDrawn) {
-  // A randomly drawn static scale may be too large for a few tokens.
+  // With a randomly drawn static scale, which may be too large, all values of a
+  // few tokens may be quantized to 0.
   const int64_t fewTokens = isDrawn ? 8 : 1;
-  // So few intermediate values may all be 0 by chance.
+  // Fewer intermediate values than this may all be 0 by chance.
   constexpr int64_t kFewValues = 64;
-  // A small weight that multiplies x may push it below the resolution of a
-  // drawn scale.
+  // A pair with a small weight that multiplies x may have only values below the
+  // resolution of a drawn scale, so it does not count.
   const float leastWeight = isDrawn ? 1.0f / 64 : 0.0f;
   const int64_t hidden = layer.hidden;
   const int64_t stride = inputs.x.rowStride ? inputs.x.rowStride : hidden;

@@ -28,8 +28,9 @@ struct CaseResult {
   std::string variant, routing, inputs;
   bool passed = true;
   double bound = 0, error = 0, worstRow = 0, worstElement = 0;
-  /// Number of intermediate values that may round either way, and of those that
-  /// rounded differently from the reference. Computed only if a rule fails.
+  /// `roundings`: number of intermediate values that may round either way.
+  /// `roundingsTaken`: number of those values that take the output's rounding
+  /// instead of the reference's. Both are computed only if a rule fails.
   int64_t roundings = 0, roundingsTaken = 0;
   std::string text;  ///< the message of the check; "" without a check
   std::string twice; ///< "identical", the difference, or "" if not run
@@ -39,12 +40,12 @@ struct CaseResult {
   void fail(const std::string &why);
 };
 
-/// The precision of a variant's sums.
+/// The precision of the sums that a variant accumulates.
 struct Precision {
   /// The results of the second matmul are rounded to the output type before
-  /// they are summed.
+  /// they are combined.
   bool roundsPartials = false;
-  /// Relative error of the sums of the first matmul (see
+  /// Relative error of the first matmul's accumulators (see
   /// test/reference/Rounding.h); 0 if fast accumulation has its own bound.
   double errorOfSums = 0;
 
@@ -55,9 +56,10 @@ struct Precision {
 void noteRoundings(const reference::Adopted &adopted, reference::Report &report,
                    CaseResult &result);
 
-/// Replaces the router weights in `routing` by the device's if they multiply x.
-/// Both are equally correct, and their last bit decides every tie between two
-/// quantized values.
+/// If the router weights multiply x, replaces the reference's weights in
+/// `routing` by the device's weights. Both are equally correct, but their last
+/// bit decides to which of two neighboring quantized values a product is
+/// rounded.
 void adoptWeights(const reference::Layer &layer, const HostOutputs &outputs,
                   reference::Routing &routing);
 
@@ -78,10 +80,10 @@ struct KeptRows {
   std::vector<double> rows;
 };
 
-/// Compares the outputs with the reference; on a GPU, of `sample` tokens.
-/// `inputs` also holds the weights. `kept`, which may be null, provides the
-/// reference's rows if its routing and tokens match, and otherwise receives
-/// them.
+/// Compares the outputs with the reference; on a GPU, only `sample` tokens are
+/// compared. `inputs` also holds the weights. `kept` may be null. If its
+/// routing and tokens match, it provides the reference's rows; otherwise the
+/// computed rows are stored in it.
 Result<void> compareWithReference(const LoadedLayer &layer,
                                   const reference::Inputs &inputs,
                                   const HostOutputs &outputs,

@@ -166,7 +166,8 @@ GivenTensors::tokensOf(const LoadedLayer &layer,
     if (given.value->role == ValueRole::StoredWeight ||
         given.array.shape.empty())
       continue;
-    // An extent is proportional to the tokens or does not depend on them.
+    // Each extent is proportional to the number of tokens, or does not depend
+    // on it.
     auto one = shapeOf(*given.value, given.elementType, layer, 1);
     auto two = shapeOf(*given.value, given.elementType, layer, 2);
     if (!one || !two)

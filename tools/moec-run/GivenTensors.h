@@ -34,12 +34,13 @@ public:
 
   bool has(const std::string &name) const { return arrays.contains(name); }
   /// Returns the token count that the arrays' shapes imply, or `otherwise` if
-  /// they imply none.
+  /// the shapes do not depend on the token count.
   Result<std::vector<int64_t>> tokensOf(const LoadedLayer &layer,
                                         std::vector<int64_t> otherwise) const;
-  /// Moves the stored weights to `weights`, replacing those of the same names.
+  /// Moves the stored weights to `weights`, replacing weights of the same
+  /// names.
   Result<void> replaceWeights(const LoadedLayer &layer, HostWeights &weights);
-  /// Replaces the inputs of a run by the given ones.
+  /// Replaces inputs of a run by the arrays of --input.
   Result<void> replaceInputs(const LoadedLayer &layer, int64_t tokens,
                              HostInputs &inputs) const;
 

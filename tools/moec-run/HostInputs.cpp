@@ -47,8 +47,8 @@ private:
   void makeResidual();
   Result<void> makePartials();
 
-  /// Describes an array whose columns are those of its layer, with contiguous
-  /// rows.
+  /// Describes an array with contiguous rows, whose number of columns is known
+  /// from the layer.
   static reference::Matrix matrixOf(const HostArray &array,
                                     const Element *element) {
     return {array.data.get(), element, 0};
@@ -207,8 +207,8 @@ void InputMaker::makeResidual() {
   inputs.described.residual = matrixOf(inputs.residual, layer.outputType);
 }
 
-/// Creates the outputs of the experts. Rows of pairs that this rank does not
-/// sum are poisoned.
+/// Creates the outputs of the experts. Rows of pairs whose expert is not on
+/// this rank are poisoned.
 Result<void> InputMaker::makePartials() {
   const reference::Routing routing =
       TRY(reference::route(layer, inputs.described));

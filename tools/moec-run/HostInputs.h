@@ -24,7 +24,7 @@ struct InputOptions {
   RoutingInput routeBy = RoutingInput::Logits;
   std::string tokenIds = "i32"; ///< element type of token ids, for layers that
                                 ///< route by a hash table
-  std::string logitsType;       ///< element type; "": that of the layer
+  std::string logitsType;       ///< element type; "": the layer's logits type
   std::string weightsType;      ///< element type of given weights; "": f32
   int64_t rowStride = 0; ///< elements by which the row stride of x exceeds the
                          ///< hidden size
@@ -40,8 +40,8 @@ struct HostInputs {
   reference::Inputs described;
 };
 
-/// Creates the inputs of a run. `slots`: its number of tokens, or of slots per
-/// expert.
+/// Creates the inputs of a run. `slots`: the number of tokens of the run, or of
+/// slots per expert if the layer is batched.
 Result<HostInputs> makeInputs(const reference::Layer &layer, uint64_t seed,
                               const InputOptions &options, int64_t slots,
                               const std::string &pattern);

@@ -47,11 +47,11 @@ struct WeightShape {
   int64_t experts, rows, columns;
   const Element *element;
   Fill fill;
-  /// Each local expert has this weight; otherwise it belongs to all experts or
-  /// to the router.
+  /// True if each local expert has its own part of the weight. Otherwise the
+  /// weight belongs to all experts or to the router.
   bool ofLocalExperts;
-  /// The weight belongs to the MLP of shared experts; its name has the prefix
-  /// kOfShared.
+  /// True if the weight belongs to the MLP of shared experts; its name then has
+  /// the prefix kOfShared.
   bool ofShared = false;
 
   int64_t rowBytes() const { return element->bytesOf(columns); }
@@ -60,7 +60,8 @@ struct WeightShape {
 } // namespace
 
 static constexpr std::string_view kOfShared = "shared_";
-/// Gives shared experts other random values than the routed experts.
+/// XORed with the seed, so that shared experts have other random values than
+/// routed experts.
 static constexpr uint64_t kSharedSeed = 0x5ead;
 
 /// Returns the layer that owns the weight, and the weight's name in that layer.
@@ -82,7 +83,7 @@ static Fill fillOf(const Layer &layer, bool first) {
   };
 }
 
-/// Returns true if a part of the layer reads the weight.
+/// Returns true if `layer`, which is only a part of a layer, reads the weight.
 static bool isOfPart(const Layer &layer, std::string_view name) {
   if (layer.part == "quantize" && name == "a1_scale")
     return true;
@@ -289,8 +290,8 @@ static void store(const Layer &layer, const WeightShape &shape,
   weights.stored.emplace(shape.name, std::move(array));
 }
 
-/// Converts an array from the layout of a checkpoint to the reference's;
-/// inverse of store().
+/// Converts an array from the layout of a checkpoint to the layout of the
+/// reference; inverse of store().
 static void readStored(const Layer &layer, const WeightShape &shape,
                        HostWeights &weights) {
   const reference::StoredMatrix matrix =
@@ -374,8 +375,8 @@ int64_t HostWeights::bytesOf(const Layer &layer) {
   return bytes;
 }
 
-/// Returns true if `slots` is a permutation: each element of a word has its own
-/// place.
+/// Returns true if `slots` is empty, or a permutation that assigns each element
+/// of a word its own place.
 static bool areSlots(const std::vector<int64_t> &slots, int64_t perWord) {
   std::vector<int64_t> sorted = slots;
   std::ranges::sort(sorted);

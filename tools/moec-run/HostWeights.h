@@ -28,11 +28,11 @@ namespace moec::run {
 /// The stored weights of a layer by value name, created once for all runs.
 struct HostWeights {
   std::map<std::string, HostArray> arrays; ///< in the reference's layout
-  /// Weights whose layout in the layer differs from the reference's, in the
-  /// layer's layout.
+  /// The weights whose layout in the layer differs from the reference's layout,
+  /// stored here in the layer's layout.
   std::map<std::string, HostArray> stored;
-  /// Quantized weights that follow from weights stored as floats. They are not
-  /// values of the package.
+  /// Names of the scales and zero points that result from quantizing weights
+  /// stored as floats. They are not values of the package.
   std::set<std::string> derived;
   /// Returns the array to pass to a device.
   const HostArray &given(const std::string &name) const {
@@ -42,7 +42,8 @@ struct HostWeights {
   static HostWeights make(const reference::Layer &layer, uint64_t seed);
   /// Returns the size of `arrays` in bytes.
   static int64_t bytesOf(const reference::Layer &layer);
-  /// Returns the size in bytes of each weight as it is passed, by name.
+  /// Returns the size in bytes of each weight as it is passed to a device, by
+  /// name.
   static Result<std::map<std::string, int64_t>>
   sizesOf(const reference::Layer &layer);
   /// Loads the weights that the package names from a checkpoint.
@@ -65,7 +66,8 @@ struct HostWeights {
   void describe(const reference::Layer &layer, reference::Inputs &inputs) const;
 
 private:
-  /// Converts `arrays` from the layer's layout to the reference's.
+  /// Converts `arrays` from the layer's layout to the reference's layout, and
+  /// quantizes weights stored as floats.
   void read(const reference::Layer &layer);
 };
 

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The reference computes with the sizes of a manifest's `layer` on arrays with
-// the sizes of its `values`. Both come from an untrusted file.
+// The reference computes with the sizes in a manifest's `layer` on arrays with
+// the sizes in its `values`. The manifest is an untrusted file, so the sizes
+// may contradict each other.
 //
 //===----------------------------------------------------------------------===//
 

@@ -32,7 +32,7 @@ struct DeviceInputs {
 struct DeviceOutputs {
   std::map<std::string, GuardedBuffer> buffers;
   std::vector<runtime::Tensor> tensors() const;
-  /// Returns the names of outputs with damaged canaries, or "".
+  /// Describes the first output with damaged canaries, or returns "".
   Result<std::string> damage() const;
 };
 
@@ -51,17 +51,18 @@ public:
 
   /// Uploads and packs the weights, which this object then owns.
   Result<void> setWeights(const HostWeights &weights);
-  /// Uses the packed weights of `other`, which must outlive this object. Its
-  /// package must be of the same layer and have the same packed layout.
+  /// Uses the packed weights of `other`, which must outlive this object. The
+  /// package of `other` must be of the same layer and have the same packed
+  /// layout.
   Result<void> shareWeights(const LoadedLayer &other);
   runtime::Layer &packed() { return *packedLayer; }
-  /// Returns the device's copy of a weight as it was passed.
+  /// Returns the device memory that a stored weight was uploaded to.
   void *storedWeight(const std::string &name) const {
     return storedAt.at(name);
   }
 
-  /// Uploads the inputs of a run of `tokens` tokens. Checks that they are as
-  /// large as the package's values.
+  /// Uploads the inputs of a run of `tokens` tokens. Checks that each input is
+  /// at least as large as the package's value.
   Result<DeviceInputs> upload(const HostInputs &inputs, int64_t tokens);
   Result<DeviceOutputs> makeOutputs(int64_t tokens);
   Result<GuardedBuffer> makeWorkspace(int64_t tokens);
@@ -73,7 +74,8 @@ public:
                    int64_t tokens, const std::string &variant,
                    bool overlap = false);
 
-  /// Appends value `name` with its shape for a run of `tokens` tokens.
+  /// Appends a tensor for value `name`, with its shape for a run of `tokens`
+  /// tokens.
   Result<void> addTensor(std::vector<runtime::Tensor> &tensors,
                          std::string_view name, void *data,
                          int64_t tokens) const;
@@ -91,7 +93,7 @@ private:
   reference::Layer described;
   std::vector<tools::Buffer> weightMemory;
   std::vector<runtime::Tensor> weightTensors;
-  std::map<std::string, void *> storedAt; ///< weights as passed, by name
+  std::map<std::string, void *> storedAt; ///< uploaded stored weights, by name
   std::unique_ptr<runtime::Layer> packedLayer;
   double packTime = 0;
 };

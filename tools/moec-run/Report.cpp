@@ -88,7 +88,8 @@ void moec::run::printJson(const RunReport &report, int indent) {
   json["status"] = report.status;
   if (!report.error.empty())
     json["error"] = report.error;
-  // Each of these ends the process, including other lines in progress.
+  // Each of these failures ends the process, and with it the other lines of
+  // --cases that are in progress.
   if (report.driverFailed)
     json["driver_failed"] = true;
   if (report.hung)

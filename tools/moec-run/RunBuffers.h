@@ -30,8 +30,9 @@ struct RunBuffers {
 using HostOutputs = std::map<std::string, HostArray>;
 
 Result<HostOutputs> download(const DeviceOutputs &outputs);
-/// Run the layer in `buffers`, or in temporary buffers, and wait. `variant` "":
-/// chosen by the token count.
+/// Runs the layer, waits for its end and returns the outputs. runIn() uses
+/// `buffers`, and runOnce() temporary buffers. If `variant` is "", the variant
+/// is chosen by the token count.
 Result<HostOutputs> runIn(LoadedLayer &layer, const RunBuffers &buffers,
                           const DeviceInputs &inputs, int64_t tokens,
                           const std::string &variant);
@@ -52,8 +53,8 @@ const T *find(const HostOutputs &outputs, const char *name) {
 std::string differing(const HostOutputs &first, const HostOutputs &second);
 
 /// Computes "out" from "partials", "positions" and "weights" if the layer
-/// leaves the last step to its caller. Sums are accumulated in f32 in the order
-/// of k and rounded once.
+/// leaves the weighted sum over experts to its caller. The sum is accumulated
+/// in f32 in the order of k and rounded once.
 void finishDeferred(const reference::Layer &layer, int64_t tokens,
                     HostOutputs &outputs);
 

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Runs, downloads, compares; runs again under disturbance; measures.
+// Runs a case, downloads its outputs and compares them with the reference. Runs
+// the case again under disturbance, and measures its time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -73,7 +74,8 @@ static std::string inputsName(RoutingInput inputs) {
   return "";
 }
 
-/// Checks the outputs that a run left in `buffers`.
+/// Checks the downloaded outputs of a run as the options request: compares them
+/// with the reference and with a second run, and calls the hooks.
 static Result<void> checkCase(RunSetup &setup, int64_t tokens,
                               const Precision &precision,
                               const HostInputs &inputs,
@@ -82,8 +84,8 @@ static Result<void> checkCase(RunSetup &setup, int64_t tokens,
   const Options &options = setup.options;
   const reference::Layer &layer = setup.layer.layer();
   finishDeferred(layer, tokens, outputs);
-  // The original bytes are compared with those of other runs, so a copy is
-  // settled.
+  // The unmodified outputs are compared with the outputs of other runs, so
+  // settleRows() changes a copy.
   HostOutputs settled;
   if (layer.batched) {
     HostArray out(outputs.at("out").bytes);

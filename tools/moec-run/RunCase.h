@@ -40,7 +40,8 @@ struct FinishedCase {
   const Precision &precision;
   const HostInputs &inputs;
   const DeviceInputs &device; ///< the same inputs on the device
-  /// The outputs as the run left them, with "out" if the layer defers it.
+  /// The outputs as the run wrote them. If the layer leaves the weighted sum to
+  /// its caller, finishDeferred() has added "out".
   const HostOutputs &outputs;
   /// The outputs after settleRows().
   const HostOutputs &settled;

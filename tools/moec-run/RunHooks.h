@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // moec-run uses the defaults. test/check/ runs many packages on one device at
-// the same time, and checks more of each.
+// the same time, and performs more checks of each package.
 //
 //===----------------------------------------------------------------------===//
 

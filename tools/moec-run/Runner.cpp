@@ -28,8 +28,8 @@ int moec::run::refuse(const Options &options, const Error &error,
   return report.status = status;
 }
 
-/// Checks that a forced variant exists and supports the token counts. Otherwise
-/// it is a usage error, whose message comes from the package.
+/// Checks that a forced variant exists and supports the token counts. A
+/// violation is a usage error, whose message comes from the package.
 static Result<void> checkVariant(const Options &options,
                                  const LoadedLayer &layer) {
   if (options.variant.empty())
@@ -40,7 +40,7 @@ static Result<void> checkVariant(const Options &options,
   return {};
 }
 
-/// Returns true if the package loaded for one set of options serves the other.
+/// Returns true if the package loaded for options `a` can run with options `b`.
 static bool shareLoad(const Options &a, const Options &b) {
   return a.package == b.package && a.device == b.device && a.arch == b.arch &&
          a.rank == b.rank && a.strict == b.strict && a.poison == b.poison &&
@@ -179,8 +179,9 @@ int Runner::run(const Options &options, RunReport &report) {
   return report.status = report.passed() ? 0 : 1;
 }
 
-/// Compiles the kernels of one share into the cache. All ranks of the share run
-/// them.
+/// Compiles the kernels of one share into the cache. A share is the part of a
+/// layer that one set of ranks computes; all ranks of the set run the same
+/// kernels.
 static Result<void> prebuildShare(const PackageFiles &files,
                                   const Options &options, RunReport &report) {
   std::vector<std::string> archs;

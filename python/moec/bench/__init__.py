@@ -32,7 +32,7 @@ def bench(
     skew: 0: uniform routing. s: the expert of rank r is selected with odds (r + 1)^-s.
     passes: number of passes over all systems; a time is the median of the passes.
     limit_s: a system whose compilation or run takes longer is left out.
-    options: those of moec.compile().
+    options: the options of moec.compile().
 
     Raises InvalidArgument for an unknown system, NotSupported for a layer that moec does not support or has no random weights
     for, ImportError without torch, NoDriver without a GPU, and RuntimeError if moec's own run fails.

@@ -15,9 +15,10 @@ Tensor: TypeAlias = Any
 """A torch.Tensor."""
 
 INT4_OFFSET = 8
-# The standard deviation of the codes (quantized values) of random weights.
+# The standard deviation of the codes (quantized values) in random weights.
 FP8_STEPS, INT8_STEPS = 64.0, 32.0
-# Limit for the norm of the difference over the norm of the reference. Rounding activations to e4m3 alone causes 0.04.
+# Limit for the relative error, the norm of the difference over the norm of the reference. Rounding activations to e4m3 alone
+# causes an error of 0.04.
 TOLERANCE = {
     "bf16": 0.01,
     "fp8_block": 0.07,
@@ -27,7 +28,7 @@ TOLERANCE = {
     "mxfp4_w4a16": 0.01,
     "nvfp4_w4a16": 0.01,
 }
-# For each scheme, the stored columns that share a scale and the bytes of the scale.
+# For each scheme, the number of weight columns that share a scale, and the size of a scale in bytes.
 GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1)}
 # Schemes with one scale per weight row.
 CHANNELS = ("fp8_channel", "int8_channel")
@@ -57,7 +58,7 @@ class Case:
 
     @classmethod
     def of(cls, layer: Mapping[str, Any]) -> "Case":
-        """Creates the case of a manifest's layer. Raises NotSupported for a layer that other systems are not timed with."""
+        """Creates the case for a manifest's layer. Raises NotSupported for a layer that moec bench cannot time."""
         name, scheme, routing = layer["name"], layer["quant"]["name"], layer["routing"]
         if scheme not in TOLERANCE:
             raise NotSupported(f"{name}: moec bench has random weights of {', '.join(TOLERANCE)}; the layer's scheme is {scheme}")
@@ -89,7 +90,7 @@ class Case:
         )
 
     def expert_bytes(self) -> int:
-        """Returns the stored bytes of one expert's weights and scales."""
+        """Returns the size of one expert's weights and scales in bytes."""
         total = 0
         for rows, columns in ((2 * self.width, self.hidden), (self.hidden, self.width)):
             if self.scheme == "bf16":
@@ -105,7 +106,7 @@ class Case:
         return total + (12 if self.scheme == "nvfp4_w4a16" else 0)
 
     def local(self, inputs: "Inputs") -> dict[int, int]:
-        """Returns the number of rows of each expert of this rank that has rows."""
+        """Returns {expert: rows} for the experts of this rank that have rows."""
         ids, counts = inputs.ids.unique(return_counts=True)
         here = range(self.first_expert, self.first_expert + self.experts)
         return {expert: count for expert, count in zip(ids.tolist(), counts.tolist(), strict=True) if expert in here}
@@ -160,7 +161,7 @@ class Weights:
         if self.first.scale is not None:
             made |= {"w13_scale": self.first.scale, "w2_scale": self.second.scale}
         if self.first.second is not None:
-            # The gate and the up of an expert share a second scale.
+            # moec has one second scale for gate and one for up; here they are equal.
             of_both = self.first.second[:, None].repeat(1, 2)
             made |= {"w13_second_scale": of_both, "w2_second_scale": self.second.second[:, None]}
         return made
@@ -261,6 +262,7 @@ def reference(weights: Weights, inputs: Inputs) -> Tensor:
 
 
 def error_of(got: Tensor, wanted: Tensor) -> float:
-    """Returns the norm of the difference over that of the reference, or the norm of the difference if the reference is zero."""
+    """Returns the norm of the difference over the norm of the reference, or the norm of the difference if the reference is
+    zero."""
     size = float(wanted.norm().item())
     return float((got.float() - wanted).norm().item()) / (size or 1.0)

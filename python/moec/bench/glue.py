@@ -152,7 +152,7 @@ class Permutation:
 
     ids: int32 [tokens, top_k]. Only the experts [first, first + experts) have rows.
     ends: the end row of each expert.
-    positions: the row of each pair; -1 if it has none.
+    positions: the row of each pair; -1 if the pair has no row.
     """
 
     def __init__(self, ids: Any, first: int, experts: int) -> None:
@@ -181,7 +181,7 @@ class Permutation:
 
 
 def combine(rows: Any, positions: Any, weights: Any, out: Any) -> Any:
-    """Adds the rows of each token, multiplied by their weights."""
+    """Writes `out` [tokens, hidden]: the weighted sum of each token's rows. Returns `out`."""
     tokens, hidden = out.shape
     _combine[(tokens, triton.cdiv(hidden, 1024))](rows, positions, weights, out, positions.shape[1], hidden, 1024)
     return out

@@ -15,7 +15,7 @@ from moec.bench.worker import MOEC, WRONG, Row
 
 @dataclasses.dataclass
 class Rates:
-    """The GPU's rates: GB/s, TFLOP/s of bf16, and TFLOP/s of two fp8 operands."""
+    """The GPU's rates: GB/s, TFLOP/s with bf16 operands, and TFLOP/s with two fp8 operands."""
 
     gpu: str
     gb_per_s: float
@@ -23,7 +23,7 @@ class Rates:
     fp8_tflop_per_s: float
 
     def floor_us(self, row: Row) -> float:
-        """Returns the floor max(bytes / bandwidth, FLOPs / rate)."""
+        """Returns a lower bound of the time in microseconds: max(bytes / bandwidth, FLOPs / rate)."""
         rate = self.fp8_tflop_per_s if row.scheme.startswith("fp8") else self.tflop_per_s
         return max(row.moved_bytes / (self.gb_per_s * 1e3), row.flops / (rate * 1e6))
 
@@ -63,8 +63,8 @@ class Result:
             yield key, {row.system: row for row in self.rows if (row.layer, row.scheme, row.tokens) == key}
 
     def ratios(self) -> list[tuple[float, tuple[str, str, int], Row, Row]]:
-        """Returns the ratios of moec's time to that of the fastest other system, with the cell and both rows, largest ratio
-        first."""
+        """Returns, for each cell, moec's time divided by the time of the fastest other system, with the cell and both rows. The
+        largest ratio is first."""
         made = []
         for key, rows in self.cells():
             mine = rows.get(MOEC)

@@ -114,7 +114,7 @@ class Bench:
         self.runs: dict[str, list[Run]] = {}
 
     def run_of(self, name: str, tokens: int) -> list[Run]:
-        """Creates a run for each set of weights. Runs of other systems serve all token counts."""
+        """Creates a run for each set of weights. Runs of other systems than moec are reused for all token counts."""
         if name == MOEC:
             return [moec_run(self.job, self.package, each, tokens) for each in self.weights]
         if name not in self.runs:
@@ -175,7 +175,7 @@ def work(job: Job, pipe: Any) -> None:
 
 
 def look(names: tuple[str, ...], pipe: Any) -> None:
-    """Main function of the process that imports systems. Sends Begun and Found for each, and "" at the end."""
+    """Main function of the process that imports systems. For each system it sends Begun and Found, and at the end ""."""
     known = {each.name: each for each in SYSTEMS}
     for name in names:
         pipe.send(Begun(name, 0))
@@ -188,7 +188,7 @@ def look(names: tuple[str, ...], pipe: Any) -> None:
 
 
 class Talk:
-    """A separate process, and its messages up to the final text."""
+    """A separate process, and the messages that it sends up to its final text."""
 
     def __init__(self, target: Callable[[Any, Any], None], argument: Any, limit_s: float) -> None:
         context = multiprocessing.get_context("spawn")
@@ -217,8 +217,8 @@ class Talk:
 
 
 def found_of(names: tuple[str, ...], limit_s: float, target: Callable[[tuple[str, ...], Any], None] = look) -> Iterator[Found]:
-    """Yields whether each system is installed. A system whose import ends its process or takes too long is left out; the others
-    continue in another process."""
+    """Yields one Found per system. A system whose import ends its process or takes too long counts as not installed, and the
+    search continues in another process."""
     left = list(names)
     while left:
         talk = Talk(target, tuple(left), limit_s)
@@ -231,8 +231,8 @@ def found_of(names: tuple[str, ...], limit_s: float, target: Callable[[tuple[str
 
 
 def rows_of(job: Job, limit_s: float, target: Callable[[Job, Any], None] = work) -> Iterator[Row]:
-    """Yields all rows of a job. A system that ends a process or takes too long is left out of the next one. Raises RuntimeError
-    if moec itself fails."""
+    """Yields all rows of a job. If a system ends its process or takes too long, the next process runs without this system. Raises
+    RuntimeError if moec itself fails."""
     left, systems = list(job.tokens), list(job.systems)
     while left:
         talk = Talk(target, dataclasses.replace(job, tokens=tuple(left), systems=tuple(systems)), limit_s)

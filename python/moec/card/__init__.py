@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """`moec doctor --gpu`: checks moec on the GPU of this machine, and writes a file that its owner can send.
 
-Small layers of each scheme are compared with the reference. Layers whose sums are exact must produce the outputs whose hashes
-outputs.txt lists. Five layers of models are timed, and compared with the time that moving their bytes takes.
+Small layers of each scheme are compared with the reference. Layers whose floating-point sums are exact must produce outputs with
+the SHA-256 hashes in outputs.txt. Five layers of models are timed, and compared with the time that moving their bytes takes.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ PASSED, FAILED, REFUSED, NOT_RUN = "passed", "failed", "refused", "not run"
 
 @dataclasses.dataclass
 class Check:
-    """The check of one package. error: the largest over its token counts."""
+    """The check of one package. `error` is the largest error over the token counts."""
 
     kind: str
     name: str
@@ -46,7 +46,8 @@ class Check:
 
 @dataclasses.dataclass
 class Time:
-    """The time of a layer of a model. floor_us: the time to move its bytes at the GPU's bandwidth; 0 if that is unknown."""
+    """The time of a model's layer. floor_us: the time to move the layer's bytes at the GPU's bandwidth; 0 if the bandwidth is
+    unknown."""
 
     layer: str
     scheme: str
@@ -59,7 +60,7 @@ class Time:
 
 @dataclasses.dataclass
 class Result:
-    """The result. moec_card_check: the version of this format."""
+    """The result of check(). moec_card_check: the version of this format."""
 
     moec_card_check: int
     moec: str
@@ -126,7 +127,7 @@ Run = Callable[[pathlib.Path, dict[str, Any], Check], None]
 
 
 class Checker:
-    """The checks of one device. limit_s: the time for all of them."""
+    """The checks of one device. limit_s: time limit for all checks together, in seconds."""
 
     def __init__(self, programs: Programs, folder: pathlib.Path, limit_s: float, say: Callable[[str], None]) -> None:
         self.programs, self.folder, self.limit_s, self.say = programs, folder, limit_s, say
@@ -177,7 +178,7 @@ class Checker:
             check.text = f"{wrong[0]['tokens']} tokens: {wrong[0]['text']}"[:MOST_TEXT] if wrong else "not all token counts ran"
 
     def hash_outputs(self, package: pathlib.Path, manifest: dict[str, Any], check: Check) -> None:
-        """Compares the SHA-256 hashes of outputs with those of outputs.txt."""
+        """Compares the SHA-256 hashes of outputs with the hashes in outputs.txt."""
         check.tokens, expected = EXACT_TOKENS, expected_outputs()
         for tokens in EXACT_TOKENS:
             digest = output_of(self.programs, package, manifest, check.name, tokens, self.folder, self.left_s())

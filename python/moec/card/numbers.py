@@ -24,8 +24,8 @@ CODES = {
 }
 # Number of nonzero weights in each row of the first matmul; few, so that the values to be squared stay small.
 ONES = 3
-# The column of each 128 in which x has its largest magnitude. Its quotient by the largest code is a power of two, so the scale is
-# exact. No weight uses this column.
+# In each block of 128 columns, x has its largest magnitude in this column. The magnitude divided by the largest code is a power
+# of two, so the scale is exact. No weight uses this column.
 LARGEST = 5
 PACKED = ("f4E2M1FN", "i4")
 SIX_BITS = ("f6E3M2FN", "f6E2M3FN")
@@ -67,7 +67,7 @@ def drawn(name: str, count: int) -> bytes:
 
 
 def bits_of(element: str) -> int:
-    """Returns the bits of an element of weights."""
+    """Returns the number of bits of a weight element."""
     if element in PACKED or element in SIX_BITS:
         return 4 if element in PACKED else 6
     return 8 * len(codes_of(element)[0])
@@ -111,7 +111,8 @@ def scale_of(element: str, power: int) -> bytes:
 
 
 def table_of(name: str, element: str, wide: bool) -> list[bytes]:
-    """Returns an element, or two 4-bit codes, for each of 256 bytes. wide: 4-bit codes have all values."""
+    """Returns a table from a random byte to an element, or two 4-bit codes, of value `name`. wide: 4-bit codes have all
+    values."""
     if name == "w2":
         if element in PACKED:
             if wide:

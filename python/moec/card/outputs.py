@@ -1,6 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SHA-256 hashes of the outputs of layers whose sums are exact. The emulator produced them, and the host device agrees."""
+"""Computes the SHA-256 hashes of outputs of layers whose sums are exact, and reads the expected hashes. The emulator produced the
+expected hashes, and the host device has the same."""
 
 import hashlib
 import pathlib
@@ -33,7 +34,7 @@ def output_of(
     folder: pathlib.Path,
     left_s: float,
 ) -> str:
-    """Returns the SHA-256 hash of a package's output for the values of a scheme. Raises Refused if it does not run."""
+    """Returns the SHA-256 hash of a package's output for the values of a scheme. Raises Refused if the package does not run."""
     out = folder / f"{scheme}-out-{tokens}.npy"
     files = [f"--input={name}={path}" for given in inputs_of(manifest, scheme, tokens, folder) for name, path in given.items()]
     programs.run(package, left_s, f"--tokens={tokens}", *files, f"--output=out={out}")

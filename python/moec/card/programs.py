@@ -20,7 +20,7 @@ CHOICES = ("MOEC_BACKEND", "MOEC_ENGINE", "MOEC_EXCLUDE")
 
 
 class Refused(Exception):
-    """A command that failed. The text is the reason."""
+    """Raised if a command fails. The text is the reason."""
 
 
 class Programs:

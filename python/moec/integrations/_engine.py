@@ -1,7 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""An inference engine that moec has a plug-in for: its environment variable, versions and log. This module imports no engine and
-no torch."""
+"""Describes an inference engine that moec has a plug-in for: its environment variable, versions and log. This module imports
+neither an engine nor torch."""
 
 import atexit
 import importlib.metadata
@@ -18,12 +18,12 @@ from moec.integrations._surface import Surface
 
 
 class Refused(Exception):
-    """The reason why the engine keeps a layer."""
+    """Raised with the reason why a layer stays with the engine."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The meaning of the environment variable's value."""
+    """The parsed value of the environment variable that enables moec."""
 
     force: bool = False
     """Raise an error for a layer that moec does not serve."""
@@ -32,7 +32,7 @@ class Choice:
 
     @property
     def explicit(self) -> bool:
-        """True if the user has named what moec must serve. moec then serves it in any realization."""
+        """True if the user has named what moec must run. moec then accepts any realization."""
         return self.force or self.schemes is not None
 
 
@@ -99,7 +99,7 @@ class Engine:
     def admits(self, choice: Choice, surface: Surface) -> bool:
         """Returns True if the engine has everything that the plug-in uses, whatever its version, and logs what moec does.
 
-        Raises NotSupported if it does not and the user forces moec.
+        Raises NotSupported if the engine lacks something and the user forces moec.
         """
         version = self.version()
         untested = self.untested(version)
@@ -126,8 +126,8 @@ class Engine:
         return f"{self.variable}_REASON_FILE"
 
     def _first(self, message: str, *arguments: object, level: int = logging.INFO) -> bool:
-        """Logs only in the first process of a server. Child processes inherit a variable with the path of the file for the
-        reason."""
+        """Logs a message, but only in the first process of a server. This process sets a variable, which its child processes
+        inherit, to the path of the file for the reason of a failure. Returns True in the first process."""
         if os.environ.get(self._reason_variable):
             return False
         number, path = tempfile.mkstemp(prefix="moec-")

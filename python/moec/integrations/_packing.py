@@ -24,7 +24,7 @@ from moec.torch.ops import TYPES
 
 
 class Journal:
-    """Counts the layers of a model, and logs one line when the last of them is packed."""
+    """Counts the layers of a model, and logs one line when the last layer is packed."""
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -53,7 +53,7 @@ class Journal:
             )
 
     def _watch(self, method: Any) -> None:
-        """Logs that moec serves no layer, when the engine processes the weights of the first one."""
+        """Logs that moec runs no layer, when the engine processes the weights of the model's first layer."""
         own = method.process_weights_after_loading
 
         @functools.wraps(own)
@@ -76,7 +76,8 @@ class Journal:
 
 
 def how(scheme: Scheme, realization: str) -> str:
-    """Returns the realization of a layer for the log. Kernels read quantized weights as they are stored."""
+    """Returns the realization of a layer for the log. For weight-only schemes, whose kernels read the quantized weights directly,
+    returns the bits per weight instead."""
     if scheme.weight_only and realization == "dequantized":
         element = next(row["w1"]["element"] for row in catalog()["schemes"] if row["name"] == scheme.name)
         return f"{re.findall(r'[0-9]+', element)[0]}-bit weights read by the kernels"
@@ -184,8 +185,8 @@ def _refusals(engine: Engine, name: str) -> tuple[Any, Any]:
 
 
 def taken_class(part: Any, kind: Any, made: dict[Any, Any]) -> Any:
-    """Returns a subclass of the engine's method class with moec's part in front. It keeps the class name, by which engines
-    identify it. `made`: the subclasses created so far."""
+    """Returns a class that derives from moec's part and the engine's method class, in this order. The class keeps the engine's
+    class name, by which engines identify it. `made`: the classes created so far."""
     if kind not in made:
         made[kind] = type(kind.__name__, (part, kind), {"__module__": kind.__module__})
     return made[kind]

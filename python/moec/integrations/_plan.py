@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Decides whether moec serves an MoE layer of an engine: the part of the decision that is common to all engines."""
+"""Decides if moec runs an MoE layer of an engine: the part of the decision that is common to all engines."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ FP4_CAPABILITY = (10, 0)
 
 @dataclass
 class Plan:
-    """A layer that moec serves."""
+    """A layer that moec runs."""
 
     scheme: Scheme
     source: dict[str, Any]
@@ -62,19 +62,20 @@ def allowed(device: torch.device) -> list[str]:
 
 
 def kernels_of(source: dict[str, Any], device: torch.device, max_tokens: int, *, leaves_activations: bool = True) -> Any:
-    """Returns what moec supports for a layer JSON on a device. `leaves_activations`: a property of the scheme."""
+    """Returns what moec supports for a layer JSON on a device. `leaves_activations`: the scheme's member of this name."""
     arch = HOST_ARCH if device.type == "cpu" else None
     allow = allowed(device) if leaves_activations else []
     return supports(source, arch=arch, max_tokens=max_tokens, allow=allow)
 
 
 def takes(scheme: Scheme, realization: str) -> bool:
-    """Returns True if moec serves the layer when the variable is 1. Kernels of weight-only schemes always convert weights."""
+    """Returns True if moec runs the layer when the environment variable is "1". Kernels of weight-only schemes always convert
+    weights."""
     return realization in ("native", WEIGHT_ONLY) or (scheme.weight_only and realization == "dequantized")
 
 
 def realization_of(found: Any, scheme: Scheme, choice: Choice) -> str:
-    """Returns the realization. `found`: the result of kernels_of(). Raises Refused if moec does not serve the layer."""
+    """Returns the realization. `found`: the result of kernels_of(). Raises Refused if moec does not run the layer."""
     if not found.ok:
         raise Refused(f"moec has no kernels: {found.reasons[0]}")
     realization = str(found.realization[0])

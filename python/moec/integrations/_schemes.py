@@ -16,7 +16,7 @@ Changes: TypeAlias = dict[str, Callable[[torch.Tensor], torch.Tensor]]
 
 @dataclass
 class Scheme:
-    """The storage of a layer's parameters."""
+    """Describes how an engine stores a layer's parameters, in terms of moec's schemes and stored weights."""
 
     name: str
     """A name of moec's schemes."""
@@ -78,7 +78,7 @@ def fp8_blocks(shape: Any, scale: str) -> Scheme:
 
 
 def fp8_tensors(experts: int, *, static: bool, token: bool = False) -> Scheme:
-    """Returns the fp8 scheme with one scale each for gate, up and down. `experts`: those of the whole layer."""
+    """Returns the fp8 scheme with one scale each for gate, up and down. `experts`: the number of experts of the whole layer."""
     stored = stored_weights() | stored_scales("weight_scale")
     changed: Changes = {"w2_scale": column}
     if not static:

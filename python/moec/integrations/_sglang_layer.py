@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""SGLang's quantization methods with a part that runs moec. SGLang's own method creates the parameters, and SGLang loads them."""
+"""Adds moec to SGLang's quantization methods. SGLang's own method creates the parameters, and SGLang loads them."""
 
 import weakref
 from typing import Any
@@ -96,7 +96,7 @@ _classes: dict[Any, Any] = {}
 
 
 def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
-    """Adds moec's part to the layer's method if moec serves the layer. SGLang has created the layer and its parameters."""
+    """Adds moec's part to the layer's method if moec runs the layer. SGLang has created the layer and its parameters."""
     method, name = layer.quant_method, layer.layer_name or f"layer {layer.layer_id}"
     try:
         if lacking := SURFACE.layer_reason(layer, ENGINE.series_of(ENGINE.version())):
@@ -107,7 +107,7 @@ def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
         return
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
     method.moec_plan, method.moec_layer = plan, None
-    # SGLang queries them for the format of the router's result and for the numbering of its ids.
+    # SGLang reads these attributes to choose the format of the router's result and the numbering of its ids.
     layer.runner_backend = layer.moe_runner_config.runner_backend = None
     layer._set_runner_flags()
     layer.dispatcher = create_moe_dispatcher(layer.moe_runner_config, method)
@@ -118,7 +118,7 @@ _asked.__name__ = "moec"
 
 
 def install(choice: Choice) -> None:
-    """Makes each FusedMoE that SGLang creates from now on consult moec. SGLang itself applies its hooks."""
+    """Makes SGLang ask moec to run each FusedMoE that SGLang creates from now on. SGLang itself applies its hooks."""
     global _choice  # noqa: PLW0603
     _choice = choice
     if not any(hook is _asked for _, hook, _ in HookRegistry._hooks.get(TARGET, [])):

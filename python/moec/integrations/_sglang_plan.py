@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Decides whether moec serves an MoE layer of SGLang, and creates the layer JSON of the part that this rank computes."""
+"""Decides if moec runs an MoE layer of SGLang, and creates the layer JSON of the part that this rank computes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,7 +23,7 @@ MOST_TOKENS = 16384
 
 @dataclass
 class Plan(EnginePlan):
-    """A layer of SGLang that moec serves."""
+    """A layer of SGLang that moec runs."""
 
     factor: float = 1.0
     """A factor of the sum over experts, which SGLang's runners or its router apply."""
@@ -100,7 +100,7 @@ def _most_of_graphs() -> int:
 
 
 def plan_of(layer: Any, method: Any, choice: Choice) -> Plan:
-    """Returns how moec serves the layer. Raises Refused with the reason if it does not.
+    """Returns how moec runs the layer. Raises Refused with the reason if moec does not run it.
 
     layer: SGLang's FusedMoE, whose parameters exist but are not loaded.
     method: SGLang's own method.

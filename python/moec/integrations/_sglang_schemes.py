@@ -105,7 +105,7 @@ METHODS: dict[str, Callable[[Any, Any], Scheme]] = {
 
 # The runner backends for which SGLang loads weights in the checkpoint's order.
 RUNNERS = ("auto", "triton", "marlin")
-# Mxfp4MoEMethod also does so for this one.
+# For Mxfp4MoEMethod, SGLang also loads weights in the checkpoint's order with the runner backend triton_kernel.
 RUNNERS_OF_MXFP4 = (*RUNNERS, "triton_kernel")
 
 # The methods that create bias parameters.
@@ -113,7 +113,7 @@ WITH_BIASES = ("UnquantizedFusedMoEMethod", "Fp8MoEMethod", "Mxfp4MoEMethod")
 
 
 def scheme_of(layer: Any, method: Any, runner: str) -> Scheme:
-    """Returns the scheme of a layer with this method and runner backend. Raises Refused if moec has none."""
+    """Returns the scheme of a layer with this method and runner backend. Raises Refused if moec has no such scheme."""
     kind = type(method)
     if not kind.__module__.startswith("sglang.") or kind.__name__ not in METHODS:
         raise Refused(f"SGLang's method {kind.__name__}; moec takes {', '.join(METHODS)}")

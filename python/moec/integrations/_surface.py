@@ -1,7 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Describes the parts of an engine that a plug-in uses, and checks whether a version of the engine has them. Engines are imported
-by name."""
+"""Describes the parts of an engine that a plug-in uses, and checks if a version of the engine has them. Engines are imported by
+name."""
 
 import importlib
 import inspect
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Used:
-    """A module, class, function or value of the engine."""
+    """A module, class, function or value of the engine that moec uses."""
 
     module: str
     name: str = ""
@@ -86,13 +86,13 @@ def _accepts(parameters: dict[str, inspect.Parameter], given: tuple[str, ...]) -
 
 
 def _calls(parameters: dict[str, inspect.Parameter], takes: tuple[str, ...]) -> bool:
-    """Returns True if the engine's function has exactly the parameters of moec's, in the same order."""
+    """Returns True if the engine's function has exactly the parameters of moec's replacement, in the same order."""
     return tuple(parameters) == takes
 
 
 @dataclass(frozen=True)
 class Surface:
-    """All parts of its engine that a plug-in uses."""
+    """All parts of an engine that moec's plug-in uses."""
 
     engine: str
     tested: tuple[str, ...]
@@ -113,7 +113,7 @@ class Surface:
     def reason(self, series: str) -> str:
         """Describes the first part that the engine lacks, as a clause; "" if it has everything that moec uses.
 
-        series: the tested version that this one belongs to; "" for another version.
+        series: the tested series that the engine's version belongs to; "" if the version was not tested.
         """
         reasons = (each.reason(self.absent(each.since, series)) for each in self.used)
         return next((reason for reason in reasons if reason), "")

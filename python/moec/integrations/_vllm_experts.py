@@ -60,7 +60,7 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
 
     @staticmethod
     def _supports_quant_scheme(weight_key: Any, activation_key: Any) -> bool:
-        """Returns True for unquantized weights and activations. The plan of a layer handles the rest beforehand."""
+        """Returns True for unquantized weights and activations. Quantized schemes are handled by the layer's plan."""
         return weight_key is None and activation_key is None
 
     @staticmethod
@@ -170,7 +170,7 @@ class MoecBatchedExperts(MoecExperts):
 
     @property
     def expects_unquantized_inputs(self) -> bool:
-        """Returns False, because these transports reject True. The unquantized configuration implies it."""
+        """Returns False, because these transports reject True. The unquantized configuration already prevents quantization."""
         return False
 
     @staticmethod
@@ -192,7 +192,7 @@ class MoecBatchedExperts(MoecExperts):
         return (0,), (0,), (local_num_experts, M, K)
 
     def finalize_weight_and_reduce_impl(self) -> Any:
-        """Returns the transport's own weighting and reduction."""
+        """Returns the object by which vLLM leaves the weighted sum over experts to the transport."""
         return TopKWeightAndReduceDelegate()
 
     def apply(

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""vLLM's quantization methods with a part that runs moec. vLLM's own method creates the parameters, and vLLM loads them."""
+"""Adds moec to vLLM's quantization methods. vLLM's own method creates the parameters, and vLLM loads them."""
 
 import collections
 import functools
@@ -56,7 +56,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     @property
     def supports_internal_mk(self) -> bool:
-        """True if vLLM's runner must not move tokens, because its kernel or moec does."""
+        """True if vLLM's runner must not move tokens, because vLLM's kernel or moec moves them."""
         return self.moec_plan.moves or self.moe_kernel is not None
 
     @property
@@ -87,8 +87,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         return None
 
     def create_weights(self, layer: Any, *arguments: Any, **options: Any) -> None:
-        """Creates the parameters by vLLM's own method. Two shards write the same elements of these parameters, and vLLM's reload
-        counts elements."""
+        """Creates the parameters by vLLM's own method, and doubles the element counts of the parameters listed below. vLLM's
+        reload counts the elements that it writes, and two shards write the same elements of these parameters."""
         super().create_weights(layer, *arguments, **options)
         for name, dimensions in (("w13_input_scale", 1), ("w13_weight_shape", 2)):
             parameter = getattr(layer, name, None)
@@ -122,7 +122,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             self.moe_kernel = _kernel(layer, plan, self.moec_layer)
 
     def _reload(self, layer: Any, moec_layer: Layer) -> None:
-        """Raises NotSupported if some elements were not loaded. The layer then refuses to run until all have been."""
+        """Packs weights that vLLM has loaded again. Raises NotSupported if some elements were not loaded; the layer then rejects
+        runs until a reload is complete."""
         self.moec_refused = not_loaded(layer, self.moec_packing.needed)
         if self.moec_refused:
             raise NotSupported(f"layer {layer.layer_name}: {self.moec_refused}")
@@ -235,7 +236,7 @@ _classes: dict[Any, Any] = {}
 
 
 def _asked(layer: Any, prefix: str, method: Any) -> Any:
-    """Returns the method with moec's part if moec serves the layer, otherwise the method itself."""
+    """Returns the method with moec's part if moec runs the layer, otherwise the method itself."""
     try:
         if lacking := SURFACE.layer_reason(layer, ENGINE.series_of(ENGINE.version())):
             raise Refused(lacking)
@@ -250,7 +251,7 @@ def _asked(layer: Any, prefix: str, method: Any) -> Any:
 
 
 def install(choice: Choice) -> None:
-    """Makes each RoutedExperts that vLLM creates from now on consult moec.
+    """Makes vLLM ask moec to run each RoutedExperts that vLLM creates from now on.
 
     vLLM's registry of replaced classes would cover RoutedExperts only, not the subclasses of gpt-oss and other models.
     """

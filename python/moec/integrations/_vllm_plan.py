@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Decides whether moec serves an MoE layer of vLLM, and creates the layer JSON of the part that this rank computes."""
+"""Decides if moec runs an MoE layer of vLLM, and creates the layer JSON of the part that this rank computes."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ EXPERTS_CLASSES = ("RoutedExperts", "GptOssRoutedExperts", "DbrxExperts", "Trans
 
 @dataclass
 class Plan(EnginePlan):
-    """A layer of vLLM that moec serves."""
+    """A layer of vLLM that moec runs."""
 
     modular: str = ""
     """The format of rows between vLLM's prepare and finalize. "": the runner gathers tokens, or no gathering is needed."""
@@ -98,7 +98,7 @@ def _refuse_modular(layer: Any, transport: str) -> None:
 
 
 def _moving(source: dict[str, Any], scheme: Any, layer: Any, device: torch.device) -> dict[str, Any] | None:
-    """Returns the layer of all ranks if its package exchanges the tokens itself, or None if vLLM's runner does."""
+    """Returns the layer JSON for all ranks if the package exchanges the tokens itself, or None if vLLM's runner moves them."""
     parallel = layer.moe_config.moe_parallel_config
     fits = (
         device.type in MOVING_DEVICES
@@ -195,7 +195,7 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
 
 
 def plan_of(layer: Any, method: Any, engine: Any, choice: Choice) -> Plan:
-    """Returns how moec serves the layer. Raises Refused with the reason if it does not.
+    """Returns how moec runs the layer. Raises Refused with the reason if moec does not run it.
 
     layer: vLLM's RoutedExperts, before its parameters exist.
     method: vLLM's own method.

@@ -33,7 +33,7 @@ def most_tokens() -> int:
 def run(moec_layer: Layer, comm: Communicator, x: torch.Tensor, out: torch.Tensor, **inputs: torch.Tensor) -> None:
     """Writes `out` [tokens, hidden] for this rank's x [tokens, hidden], which may have no rows.
 
-    All ranks run with the largest token count of any rank, so the others pad their tokens.
+    All ranks run with the largest token count of any rank, so a rank with fewer tokens pads them.
     """
     tokens, most = x.shape[0], most_tokens()
     if tokens > most:

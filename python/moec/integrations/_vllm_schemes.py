@@ -164,7 +164,7 @@ WITH_BIASES = (
 
 
 def scheme_of(layer: Any, method: Any) -> Scheme:
-    """Returns the scheme of a layer with this method. Raises Refused if moec has none."""
+    """Returns the scheme of a layer with this method. Raises Refused if moec has no such scheme."""
     kind = type(method)
     if not kind.__module__.startswith("vllm.") or kind.__name__ not in METHODS:
         raise Refused(f"vLLM's method {kind.__name__}; moec takes {', '.join(METHODS)}")

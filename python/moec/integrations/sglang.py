@@ -16,7 +16,7 @@ choice_of = ENGINE.choice_of
 
 
 def register() -> None:
-    """Makes SGLang's MoE layers consult moec. SGLang calls it in each of its processes.
+    """Makes SGLang ask moec to run each MoE layer that SGLang creates. SGLang calls it in each of its processes.
 
     Does nothing unless MOEC_SGLANG is set. Ends the process for an invalid value, and with MOEC_SGLANG=force if SGLang lacks
     something that moec uses. It does not raise, because SGLang catches the exceptions of plug-ins and would continue without

@@ -16,7 +16,8 @@ choice_of = ENGINE.choice_of
 
 
 def register() -> None:
-    """Makes vLLM's MoE layers consult moec. vLLM calls it in each of its processes, in some of them several times.
+    """Makes vLLM ask moec to run each MoE layer that vLLM creates. vLLM calls it in each of its processes, in some processes
+    several times.
 
     Does nothing unless MOEC_VLLM is set. Raises InvalidArgument for an invalid value. With MOEC_VLLM=force, raises NotSupported
     if vLLM lacks something that moec uses.

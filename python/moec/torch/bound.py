@@ -80,7 +80,7 @@ class BoundRuns:
 
     @staticmethod
     def _addresses(known: _Known, given: tuple[torch.Tensor | None, ...]) -> list[int] | None:
-        """Returns the tensors' addresses, or None if a tensor does not match those of the earlier run."""
+        """Returns the tensors' addresses, or None if a tensor does not match the tensor of the earlier run."""
         differentiates = torch.is_grad_enabled()
         addresses = []
         for place in known.absent:

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""fused_experts() with vLLM's signature. Each pair of weights is packed once."""
+"""fused_experts() with vLLM's signature. Each pair of weights (w1, w2) is packed once."""
 
 import threading
 from collections import OrderedDict
@@ -65,10 +65,10 @@ def fused_experts(
     topk_weights, topk_ids: [tokens, top_k].
     inplace: writes the result to hidden_states.
     activation, apply_router_weight_on_input: as in a layer JSON.
-    global_num_experts: the number of experts of all ranks; -1: that of w1.
+    global_num_experts: the number of experts of all ranks; -1: the number of experts in w1.
     expert_map: int32 [global_num_experts], the local index of each expert, or -1.
     quant_config: must be None. For quantized weights use moec.torch.Experts.from_weights.
-    options: those of moec.compile().
+    options: the options of moec.compile().
 
     The first call with a pair of weights compiles the layer and packs a copy, which cannot be captured in a CUDA graph. The copy
     and the weights are kept until the weights change or moec.torch.functional.clear() is called. Raises InvalidArgument for

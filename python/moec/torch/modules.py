@@ -152,13 +152,13 @@ class Experts(_Module):
         w2: [experts, hidden, intermediate].
         top_k: the number of experts of each token.
         activation, quant_config: as in a layer JSON.
-        dtype: the type of x. None: that of w13.
-        fields: more fields of the layer JSON. They override those derived from the shapes.
+        dtype: the type of x. None: the type of w13.
+        fields: more fields of the layer JSON. They override the fields that follow from the shapes.
         in_place: packs into the memory of w13 and w2, which overwrites them.
         tensors: the other stored weights by name, such as "w13_scale".
-        comm: connects ranks that each hold the same number of experts and have their own tokens. The weights are those of this
-            rank. All ranks must create their modules in the same order, and run them with equal token counts.
-        options: those of moec.compile().
+        comm: connects ranks that each hold the same number of experts and have their own tokens. The weights are this rank's
+            part. All ranks must create their modules in the same order, and run them with equal token counts.
+        options: the options of moec.compile().
 
         Raises InvalidArgument if shapes or types do not match.
         """
@@ -237,10 +237,10 @@ class MoE(_Module):
         config: as moec.compile() accepts it.
         layer: the layer of a model. None: its first layer with experts.
         device: the torch device. None: the current GPU.
-        comm: connects ranks that exchange tokens and partial results. x and the result hold this rank's tokens; weights are those
-            of its share. Without a layout in the options, whole experts are distributed over ranks that have their own tokens.
-            All ranks must create their modules in the same order, and run them with equal token counts.
-        options: those of moec.compile().
+        comm: connects ranks that exchange tokens and partial results. x and the result hold this rank's tokens, and the weights
+            are this rank's share. Without a layout in the options, whole experts are distributed over ranks that have their own
+            tokens. All ranks must create their modules in the same order, and run them with equal token counts.
+        options: the options of moec.compile().
 
         Call load_weights() or load_checkpoint() before the first run.
         """
@@ -254,7 +254,8 @@ class MoE(_Module):
         return self
 
     def load_checkpoint(self, path: str | os.PathLike[str], layer: int | None = None, **options: Any) -> "MoE":
-        """Loads and packs the weights of safetensors files. `options`: those of moec.Checkpoint.load(). Returns the module."""
+        """Loads and packs the weights of safetensors files. `options`: the options of moec.Checkpoint.load(). Returns the
+        module."""
         self._take(self.package.layer(Checkpoint(path).load(self.package, layer, **options), in_place=True))
         return self
 

@@ -38,7 +38,7 @@ _lock = threading.Lock()
 
 
 def register(layer: Layer, *, comm: Communicator | None = None) -> int:
-    """Registers a layer, and returns its number for the operations. They keep the layer alive until release().
+    """Registers a layer, and returns its number for the operations. The registration keeps the layer alive until release().
 
     The layer must have the single output `out`. On a GPU, the package reserves a context for captured runs, of
     package.workspace_bytes(max_tokens) bytes, unless it already has one.
@@ -98,7 +98,7 @@ def _call(
 
 
 def _out_of(layer: int, x: torch.Tensor) -> torch.Tensor:
-    """Allocates the result, with the rows of x, whose number may be symbolic."""
+    """Allocates the result, with as many rows as x. The number of rows may be symbolic."""
     found = registered(layer)
     if x.dim() != 1 + len(found.row):
         raise InvalidArgument(

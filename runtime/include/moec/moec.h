@@ -55,13 +55,14 @@ typedef enum moec_status {
   MOEC_INVALID_ARGUMENT = 1,
   /** A package violates the format. */
   MOEC_INVALID_MANIFEST = 2,
-  /** A file is missing or has another hash. */
+  /** A file of the package is missing, or its hash differs. */
   MOEC_DAMAGED_PACKAGE = 3,
   /** The package has no target for this device. */
   MOEC_NO_MATCHING_TARGET = 4,
-  /** A kernel needs more than this device has. */
+  /** A kernel needs more resources, such as shared memory, than the device
+   *  has. */
   MOEC_DEVICE_LIMIT = 5,
-  /** More tokens than the package supports. */
+  /** The token count exceeds the maximum of the package. */
   MOEC_TOO_MANY_TOKENS = 6,
   /** Workspace, scratch or state is too small. */
   MOEC_WORKSPACE_TOO_SMALL = 7,
@@ -69,9 +70,9 @@ typedef enum moec_status {
   MOEC_MISALIGNED = 8,
   /** Two concurrent runs used the same context. */
   MOEC_CONTEXT_IN_USE = 9,
-  /** Not possible during a graph capture. */
+  /** The call is not possible during a graph capture. */
   MOEC_CAPTURING = 10,
-  /** Strict mode: a kernel would be compiled. */
+  /** Strict mode: a kernel is neither in the package nor in the cache. */
   MOEC_STRICT_MISS = 11,
   /** NVRTC could not compile a kernel. */
   MOEC_COMPILE_FAILED = 12,
@@ -89,9 +90,9 @@ typedef enum moec_status {
   MOEC_INTERNAL = 18,
   /** Another rank failed or does not respond. */
   MOEC_PEER_LOST = 19,
-  /** Ranks do not perform the same operations. */
+  /** The ranks run different packages or operations. */
   MOEC_PEER_MISMATCH = 20,
-  /** Ranks have no means to communicate. */
+  /** The ranks have no way to communicate. */
   MOEC_NO_COMMUNICATION = 21,
   /** A signal or the caller ended the call. */
   MOEC_INTERRUPTED = 22
@@ -120,8 +121,8 @@ void moec_text_destroy(moec_text *text);
 |* Messages and progress                                                      *|
 \*===----------------------------------------------------------------------===*/
 
-/** Log levels, in the order of the words that the environment variable MOEC_LOG
- *  accepts. */
+/** Log levels, in the order of the values that the environment variable
+ *  MOEC_LOG accepts. */
 typedef enum moec_log_level {
   MOEC_LOG_NONE = 0,
   MOEC_LOG_ERROR = 1,
@@ -135,16 +136,17 @@ typedef enum moec_log_level {
  *  function must not call moec. */
 typedef void (*moec_log_function)(void *user, int32_t level,
                                   const char *message);
-/** Directs the messages of all packages of the process with a level up to and
- *  including `level` (a moec_log_level) to `function`. If `function` is NULL,
- *  messages go to stderr again. After the call has returned, the previously set
- *  function is not called any more. */
+/** Sets the function that receives the log messages of the whole process
+ *  whose level is at most `level` (a moec_log_level). If `function` is NULL,
+ *  messages go to stderr again. After the call has returned, the previously
+ *  set function is not called any more. */
 moec_status moec_set_log(moec_log_function function, void *user, int32_t level);
 
-/** Receives the progress of a step: `done` of its `total` parts are finished,
- *  for example kernels compiled. The library may call the function from any
- *  thread, but never from two threads at once. The last call of a step has done
- *  == total, even if the step failed. The function must not call moec. */
+/** Receives the progress of a step: `done` of its `total` items are
+ *  finished, for example kernels compiled. The library may call the function
+ *  from any thread, but never from two threads at once. In the last call of
+ *  a step, done == total, even if the step failed. The function must not
+ *  call moec. */
 typedef void (*moec_progress_function)(void *user, const char *step,
                                        int64_t done, int64_t total);
 /** Sets the function that receives progress; NULL disables progress reports.
@@ -152,10 +154,10 @@ typedef void (*moec_progress_function)(void *user, const char *step,
  *  more. */
 moec_status moec_set_progress(moec_progress_function function, void *user);
 
-/** Returns nonzero to interrupt the call that is waiting; that call then
- *  returns MOEC_INTERRUPTED. A thread that has called moec and waits for
- *  kernels to compile calls the function every 50 ms. The function must not
- *  call moec. */
+/** Returns nonzero to interrupt the moec call that is waiting in this
+ *  thread. That call then returns MOEC_INTERRUPTED. A thread that waits in a
+ *  moec call for kernels to compile calls this function every 50 ms. The
+ *  function must not call moec. */
 typedef int32_t (*moec_interrupt_function)(void *user);
 /** Sets the function that can interrupt waiting calls. If `function` is NULL,
  *  no call is interrupted. */
@@ -168,13 +170,13 @@ moec_status moec_set_interrupt(moec_interrupt_function function, void *user);
 /** The files of a package in memory: manifest, kernel sources, headers and
  *  cubins. */
 typedef struct moec_package_files moec_package_files;
-/** The loaded code of one layer for one device. Immutable and thread-safe. */
+/** The code of one layer, loaded on one device. Immutable and thread-safe. */
 typedef struct moec_package moec_package;
 /** The packed weights of one layer. Immutable, except during
  *  moec_layer_repack() and moec_layer_unpack(). */
 typedef struct moec_layer moec_layer;
-/** The workspace and state for the runs of one stream. A context serves one run
- *  at a time. Different contexts may be used concurrently. */
+/** The workspace and state for the runs of one stream. A context executes
+ *  one run at a time. Different contexts may be used concurrently. */
 typedef struct moec_context moec_context;
 
 /** Kinds of devices that execute packages. */
@@ -183,9 +185,10 @@ typedef enum moec_device_kind {
   /** No GPU: plain C++ executes the package on host memory, following the same
    *  manifest. */
   MOEC_DEVICE_HOST = 1,
-  /** No GPU: the PTX of the kernels is interpreted and checked, which is many
-   *  times slower than a GPU. For debugging. Memory and calls are like those of
-   *  the host device. `arch` selects the emulated GPU ("sm_90a" if it is NULL).
+  /** No GPU: the PTX of the kernels is interpreted and checked, for debugging.
+   *  This is many times slower than a GPU. As on the host device, tensors are
+   *  in host memory, and a call returns when its work has ended. `arch` selects
+   *  the emulated GPU ("sm_90a" if it is NULL).
    */
   MOEC_DEVICE_EMULATED = 2
 } moec_device_kind;
@@ -207,19 +210,20 @@ typedef struct moec_load_options {
   /** Folder of the kernel cache. NULL: MOEC_CACHE_DIR, else
    *  $XDG_CACHE_HOME/moec, else ~/.cache/moec. */
   const char *cache_dir;
-  /** The target of the package to load, such as "sm_90a". NULL: chosen by the
-   *  device; the host device uses the first target. */
+  /** The target of the package to load, such as "sm_90a". NULL: the target
+   *  that fits the device; the host device uses the first target. */
   const char *arch;
-  /** Nonzero: compiles the kernels into the cache and loads nothing. This needs
-   *  `arch` but no GPU. The resulting package answers queries only. */
+  /** Nonzero: compiles the kernels into the cache and loads nothing. This
+   *  needs `arch` but no GPU. The resulting package only supports the query
+   *  functions. */
   int32_t prebuild;
   /** The libnvrtc.so.N to compile with, or the folder that contains it. NULL:
    *  MOEC_NVRTC_PATH, else the library is searched for. */
   const char *nvrtc_path;
-  /** n > 0: loads the package for rank n - 1, the flattened rank (dp_rank * pcp
-   *  + pcp_rank) * tp + tp_rank. All ranks run the same kernels. 0: the package
-   *  must have only one rank. A rank that the package does not have is
-   *  MOEC_INVALID_ARGUMENT. */
+  /** n > 0: loads the package for rank n - 1, the flattened rank (dp_rank *
+   *  pcp + pcp_rank) * tp + tp_rank. All ranks run the same kernels. 0: the
+   *  package must have only one rank. MOEC_INVALID_ARGUMENT is returned if
+   *  the package does not have the rank. */
   int32_t rank_plus_one;
 } moec_load_options;
 
@@ -228,9 +232,10 @@ typedef struct moec_load_options {
  *  moec_package_files_destroy(). */
 moec_status moec_package_files_read(const char *folder,
                                     moec_package_files **files);
-/** Writes the files to `folder`. The folder appears either at once and
- *  complete, or not at all. An existing package is replaced, unless it contains
- *  files that its manifest does not list. */
+/** Writes the files to `folder`. On success the complete folder appears in
+ *  one atomic step; on failure nothing appears. An existing package is
+ *  replaced, unless its folder contains files that its manifest does not
+ *  list. */
 moec_status moec_package_files_write(const moec_package_files *files,
                                      const char *folder);
 /** Destroys the files; NULL is accepted. */
@@ -238,43 +243,43 @@ void moec_package_files_destroy(moec_package_files *files);
 
 /** Loads every kernel of every variant, and compiles the kernels that are
  *  neither in the package nor in the cache. After the call, nothing is ever
- *  compiled. `options` may be NULL. A child process that is forked during a
- *  load may load packages, too. On success the caller owns `*package` and
- *  destroys it with moec_package_destroy(). A package contains code: load only
- *  packages that you trust. */
+ *  compiled. `options` may be NULL. A child process that was forked while
+ *  another thread was loading a package may load packages, too. On success
+ *  the caller owns `*package` and destroys it with moec_package_destroy(). A
+ *  package contains code: load only packages that you trust. */
 moec_status moec_package_load(const char *folder,
                               const moec_load_options *options,
                               moec_package **package);
-/** Like moec_package_load(), for files in memory, which are not needed after
- *  the call. */
+/** Like moec_package_load(), for files in memory. `files` may be destroyed
+ *  after the call. */
 moec_status moec_package_load_files(const moec_package_files *files,
                                     const moec_load_options *options,
                                     moec_package **package);
-/** Destroys the handle. Layers and contexts keep alive what they need of the
- *  package. */
+/** Destroys the handle. Layers and contexts keep the parts of the package
+ *  alive that they use. */
 void moec_package_destroy(moec_package *package);
 
-/** Returns the name of the package. This query and the following ones read the
- *  manifest and the load report, and never access the device. Returned strings
- *  are valid until the package is destroyed; they are NULL if `package` is
- *  NULL. */
+/** Returns the name of the package. This function and the following query
+ *  functions read the manifest and the load report, and never access the
+ *  device. Returned strings are valid until the package is destroyed; they
+ *  are NULL if `package` is NULL. */
 const char *moec_package_name(const moec_package *package);
 /** Returns the arch of the loaded target, such as "sm_90a". */
 const char *moec_package_arch(const moec_package *package);
 /** Returns the name of the device that the package was loaded on. */
 const char *moec_package_device(const moec_package *package);
-/** Returns the largest token count of a run of one rank. All token counts in
- *  this interface are those of one rank, unless stated otherwise. Returns 0 if
+/** Returns the maximum token count per run of one rank. All token counts in
+ *  this interface are counts per rank, unless stated otherwise. Returns 0 if
  *  `package` is NULL. */
 int64_t moec_package_max_tokens(const moec_package *package);
 /** Returns the manifest as JSON, narrowed to the loaded rank: its `ranks` lists
  *  only that rank. */
 const char *moec_package_manifest_json(const moec_package *package);
-/** Returns the load report as JSON: the milliseconds of each phase, the source
- *  of each kernel (package, cache or compiled) and the path of NVRTC ("" if it
- *  was not opened). On a GPU the report also has the registers, local memory
- *  and resident CTAs of each kernel, the number of SMs of the context, and the
- *  variants that cannot run there. */
+/** Returns the load report as JSON: the milliseconds of each phase, the
+ *  source of each kernel (package, cache or compiled) and the path of NVRTC
+ *  ("" if NVRTC was not opened). On a GPU the report also lists the
+ *  registers, local memory and resident CTAs of each kernel, the number of
+ *  SMs of the CUDA context, and the variants that this GPU cannot run. */
 const char *moec_package_load_report_json(const moec_package *package);
 
 /** The role of a value. */
@@ -297,16 +302,16 @@ typedef struct moec_value {
   const char *element_types;
   int32_t rank;
   /** Nonzero: the outermost stride may be larger than that of a contiguous
-   *  tensor, by a multiple of `alignment`. */
+   *  tensor. The stride in bytes must then be a multiple of `alignment`. */
   int32_t caller_row_stride;
   int64_t alignment; /**< alignment of the pointer in bytes */
   /** The stored weight whose memory this packed weight may occupy, or "". */
   const char *may_alias;
 } moec_value;
 
-/** Returns the number of values: the tensors that a caller passes. Valid
- *  indices of moec_package_value() are below it. Returns 0 if `package` is
- *  NULL. */
+/** Returns the number of values, the tensors that a caller passes. The index
+ *  of moec_package_value() must be less than this count. Returns 0 if
+ *  `package` is NULL. */
 size_t moec_package_num_values(const moec_package *package);
 /** Describes the value at `index`. Set value->struct_size before the call. The
  *  strings are valid until the package is destroyed. An index that is out of
@@ -318,19 +323,21 @@ moec_status moec_package_value(const moec_package *package, size_t index,
 moec_status moec_package_value_shape(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      int64_t *shape);
-/** Computes the size in bytes of a value for `tokens` tokens, if it is
- *  contiguous and has the default element type. */
+/** Computes the size in bytes of a contiguous value for `tokens` tokens in
+ *  its default element type. */
 moec_status moec_package_value_bytes(const moec_package *package,
                                      const char *name, int64_t tokens,
                                      uint64_t *bytes);
 
-/** The launches that serve a range of token counts. */
+/** The launches that are used for a range of token counts. */
 typedef struct moec_variant {
   size_t struct_size;
   const char *name;
-  int64_t min_tokens, max_tokens; /**< inclusive; of all ranks together */
+  /** Inclusive; tokens of all ranks together. */
+  int64_t min_tokens, max_tokens;
   int32_t num_launches;
-  /** Devices with fewer SMs use other variants; 0: any device. */
+  /** Minimum SM count of the device; 0: any device. Devices with fewer SMs
+   *  use other variants. */
   int64_t min_sms;
 } moec_variant;
 
@@ -341,22 +348,23 @@ size_t moec_package_num_variants(const moec_package *package);
  *  An index that is out of range is MOEC_INVALID_ARGUMENT. */
 moec_status moec_package_variant(const moec_package *package, size_t index,
                                  moec_variant *variant);
-/** Finds the index of the variant that serves a run of `tokens` tokens. Returns
- *  MOEC_TOO_MANY_TOKENS if `tokens` exceeds the maximum of the package. */
+/** Finds the index of the variant that a run of `tokens` tokens uses.
+ *  Returns MOEC_TOO_MANY_TOKENS if `tokens` exceeds the maximum of the
+ *  package. */
 moec_status moec_package_variant_for(const moec_package *package,
                                      int64_t tokens, size_t *index);
 
-/** Computes the workspace size that suffices for every run of at most `tokens`
- *  tokens, whichever variant serves it. The workspace must be aligned to 256
- *  bytes. */
+/** Computes a workspace size in bytes that suffices for every run of at most
+ *  `tokens` tokens, whichever variant it uses. The workspace must be aligned
+ *  to 256 bytes. */
 moec_status moec_package_workspace_bytes(const moec_package *package,
                                          int64_t tokens, uint64_t *bytes);
-/** Returns the size of the state that each context of the package needs. It may
- *  be 0. The state must be aligned to 256 bytes. */
+/** Computes the size in bytes of the state that each context of the package
+ *  needs. The size may be 0. The state must be aligned to 256 bytes. */
 moec_status moec_package_state_bytes(const moec_package *package,
                                      uint64_t *bytes);
-/** Returns the size of the scratch memory that packing needs. The scratch
- *  memory must be aligned to 256 bytes. */
+/** Computes the size in bytes of the scratch memory that packing needs. The
+ *  scratch memory must be aligned to 256 bytes. */
 moec_status moec_package_pack_scratch_bytes(const moec_package *package,
                                             uint64_t *bytes);
 
@@ -364,22 +372,23 @@ moec_status moec_package_pack_scratch_bytes(const moec_package *package,
 |* Layer                                                                      *|
 \*===----------------------------------------------------------------------===*/
 
-/** A named tensor in device memory (on the host device: in host memory). Rank,
- *  shape and strides have the meaning of DLPack's DLTensor and are copied
- *  during the call. Each of them is checked: a rank or extent that differs from
- *  that of the value is MOEC_INVALID_ARGUMENT, and so are strides that the
- *  value does not allow.
+/** A named tensor in device memory (on the host device: in host memory).
+ *  Rank, shape and strides have the meaning of DLPack's DLTensor; they are
+ *  read only during the call. A rank or extent that differs from the value's
+ *  is MOEC_INVALID_ARGUMENT, and so are strides that the value does not
+ *  allow.
  *
- *  Callers pass arrays of this struct, so it never grows: it has the five
- *  pointers and the rank below. Set unused fields to zero. */
+ *  Callers pass arrays of this struct, so its size is fixed: later versions
+ *  add no fields. Set unused fields to zero. */
 typedef struct moec_tensor {
   const char *name;
   /** Pointer to the first element. DLPack's byte_offset is already added. */
   void *data;
-  /** Name of the element type. NULL: the default of the value. "u8": the bytes
-   *  of a value whose elements have fewer than 8 bits, or are f8E8M0FNU; shape
-   *  and strides then count bytes. With any other type shape and strides count
-   *  elements, even if one byte holds two of them. */
+  /** Name of the element type. NULL: the default of the value. "u8" passes
+   *  the value as raw bytes; this is allowed if its elements have fewer than
+   *  8 bits or are f8E8M0FNU. Shape and strides then count bytes. With any
+   *  other type, shape and strides count elements, even if one byte holds
+   *  two elements. */
   const char *element_type;
   /** Number of dimensions, equal to moec_value.rank; at most 8. */
   int32_t rank;
@@ -410,34 +419,36 @@ typedef struct moec_layer_options {
    *  NULL: moec allocates it, synchronizes with the stream and frees it. */
   void *scratch;
   uint64_t scratch_bytes;
-  /** Nonzero: the given packed weights (or, in place, the stored ones) are
-   *  already packed. Only their pointers are recorded. */
+  /** Nonzero: the given packed weights are already packed, and so are stored
+   *  weights that are packed in place. The call only records their pointers. */
   int32_t already_packed;
 } moec_layer_options;
 
-/** Packs the weights on `stream`, a few experts at a time, and creates a layer.
- *  `weights` must contain every stored weight. A packed weight is written to
- *  the memory that is given under its name. Otherwise it is packed in place if
- *  the manifest allows that, which overwrites the stored weight. `routing_bias`
- *  may be omitted: each run of the layer must then provide given_ids and
- *  given_weights.
+/** Packs the weights on `stream`, a few experts at a time, and creates a
+ *  layer. `weights` must contain every stored weight. If `weights` also
+ *  contains a packed weight by its name, packing writes to that memory.
+ *  Otherwise the stored weight is overwritten with the packed weight, if the
+ *  manifest allows packing in place. `routing_bias` may be omitted: each run
+ *  of the layer must then provide given_ids and given_weights.
  *
- *  The layer borrows the memory of the weights, which must outlive the layer.
- *  Stored weights that were packed into other memory may be freed as soon as
- *  the stream has completed packing. `options` may be NULL. On success the
- *  caller owns `*layer` and destroys it with moec_layer_destroy(). */
+ *  The layer borrows the memory of the weights, which must outlive the
+ *  layer. Stored weights that were packed into other memory may be freed as
+ *  soon as the stream has completed packing. `options` may be NULL. On
+ *  success the caller owns `*layer` and destroys it with
+ *  moec_layer_destroy(). */
 moec_status moec_layer_create(const moec_package *package,
                               const moec_tensor *weights, size_t num_weights,
                               const moec_layer_options *options, void *stream,
                               moec_layer **layer);
 /** Packs experts [first_expert, first_expert + num_experts) again into the
  *  layer's own packed memory. `weights` contains the stored weights to pack
- *  from, each as a whole tensor. In place: the caller has already written the
- *  stored form of these experts to that memory. Weights of the MLP of shared
- *  experts are packed only if all experts are. `scratch` and `scratch_bytes`
- *  are like those of moec_layer_options; without scratch memory the call
- *  returns MOEC_CAPTURING if the stream is being captured. The caller must
- *  order the call against runs of the layer. */
+ *  from, each as a whole tensor. For weights that are packed in place, the
+ *  caller first writes the stored form of these experts to that memory. The
+ *  weights of the shared experts' MLP are packed only if the range contains
+ *  all experts. `scratch` and `scratch_bytes` are like those of
+ *  moec_layer_options; without scratch memory the call returns
+ *  MOEC_CAPTURING if the stream is being captured. The caller must order the
+ *  call against runs of the layer. */
 moec_status moec_layer_repack(moec_layer *layer, const moec_tensor *weights,
                               size_t num_weights, int64_t first_expert,
                               int64_t num_experts, void *scratch,
@@ -457,10 +468,10 @@ typedef struct moec_unpack_options {
  *  the layer is on a GPU. A weight that packing quantizes is MOEC_REFUSED,
  *  because its original values are lost.
  *
- *  In place: the destination may be the memory of a weight that was packed in
- *  place. All weights that were packed in place must then be unpacked by the
- *  same call, and moec_run() refuses the layer until moec_layer_repack() has
- *  packed all experts again. Any other memory that the layer reads is
+ *  A destination may be the memory of a weight that was packed in place. All
+ *  weights that were packed in place must then be unpacked by the same call.
+ *  moec_run() then returns an error until moec_layer_repack() has packed all
+ *  experts again. A destination in any other memory that the layer reads is
  *  MOEC_INVALID_ARGUMENT.
  *
  *  The caller must order the call against runs and packing. `options` may be
@@ -482,18 +493,19 @@ typedef struct moec_checkpoint moec_checkpoint;
  *  one package. Thread-safe. */
 typedef struct moec_weights moec_weights;
 
-/** Opens a folder of safetensors files in the layout of Hugging Face, with or
- *  without an index file, or one such file. Only the headers are read. A
- *  truncated or inconsistent header is MOEC_INVALID_ARGUMENT. On success the
- *  caller owns `*checkpoint` and closes it with moec_checkpoint_close(). */
+/** Opens a checkpoint: a folder of safetensors files in the layout of
+ *  Hugging Face, with or without an index file, or a single safetensors
+ *  file. Only the headers are read. A truncated or inconsistent header is
+ *  MOEC_INVALID_ARGUMENT. On success the caller owns `*checkpoint` and
+ *  closes it with moec_checkpoint_close(). */
 moec_status moec_checkpoint_open(const char *path,
                                  moec_checkpoint **checkpoint);
-/** Closes the checkpoint. Handles from moec_weights_open() keep alive what they
- *  need of it. */
+/** Closes the checkpoint. Handles from moec_weights_open() keep the mapped
+ *  files alive. */
 void moec_checkpoint_close(moec_checkpoint *checkpoint);
-/** Lists the layers that have experts, as a JSON array in ascending order. Each
- *  entry has "layer", "prefix" (the common prefix of the tensor names),
- *  "experts" (their number; null if one tensor holds all experts),
+/** Lists the layers that have experts, as a JSON array in ascending order.
+ *  Each entry has "layer", "prefix" (the common prefix of the tensor names),
+ *  "experts" (the expert count; null if one tensor holds all experts),
  *  "shared_experts" (true or false) and "holds" (weights, scales and so on).
  *  Only tensor names are examined; no further file is opened. */
 moec_status moec_checkpoint_layers_json(const moec_checkpoint *checkpoint,
@@ -508,35 +520,37 @@ typedef struct moec_weights_options {
   int32_t quantize;
   /** Nonzero: the caller computes the shared experts of the checkpoint. */
   int32_t no_shared_experts;
-  /** Words in the names of tensors that are to be ignored because no value of
-   *  the package uses them, for example "input_scale". Each word must match a
-   *  tensor. */
+  /** Substrings of the names of tensors to ignore, for example
+   *  "input_scale". These are tensors that no value of the package uses.
+   *  Each substring must match at least one tensor. */
   const char *const *ignored;
   size_t num_ignored;
 } moec_weights_options;
 
-/** Finds the tensors of one layer and checks that package and checkpoint agree.
- *  `layer` is the layer's index in the model; -1 selects the first layer that
- *  has experts. A tensor of the layer's experts, shared experts or router that
- *  no value uses is MOEC_REFUSED, unless it is known to have no effect; the
- *  message names the option that would accept it. `options` may be NULL. No
- *  device is accessed. */
+/** Finds the tensors of one layer and checks that package and checkpoint
+ *  agree. `layer` is the layer's index in the model; -1 selects the first
+ *  layer that has experts. If a tensor of the layer's experts, shared
+ *  experts or router is used by no value, the function returns MOEC_REFUSED.
+ *  Tensors that are known to have no effect are exempt. The message names
+ *  the option that would accept the tensor. `options` may be NULL. No device
+ *  is accessed. */
 moec_status moec_weights_open(moec_checkpoint *checkpoint,
                               const moec_package *package, int64_t layer,
                               const moec_weights_options *options,
                               moec_weights **weights);
 /** Returns the index of the layer in the model, or -1 if `weights` is NULL. */
 int64_t moec_weights_layer(const moec_weights *weights);
-/** Loads stored weights of the package into host memory of any alignment. Only
- *  the named tensors are loaded. A missing tensor, a tensor of a different
- *  shape and a value that would have to be rounded are MOEC_REFUSED; data that
- *  was written before the error remains. */
+/** Loads stored weights of the package into host memory of any alignment.
+ *  Only the weights named in `tensors` are loaded. A missing tensor, a
+ *  tensor of a different shape and an element that would have to be rounded
+ *  are MOEC_REFUSED; data that was written before the error remains. */
 moec_status moec_weights_load(const moec_weights *weights,
                               const moec_tensor *tensors, size_t num_tensors);
 /** Like moec_weights_load(), for the package's experts [first_expert,
  *  first_expert + num_experts): the outermost extent of each tensor is
- *  `num_experts`. A buffer of any size can thus serve a layer of any size. A
- *  value without an expert dimension is MOEC_INVALID_ARGUMENT. */
+ *  `num_experts`. This way a layer of any size can be loaded through a
+ *  buffer for a few experts. A value without an expert dimension is
+ *  MOEC_INVALID_ARGUMENT. */
 moec_status moec_weights_load_experts(const moec_weights *weights,
                                       const moec_tensor *tensors,
                                       size_t num_tensors, int64_t first_expert,
@@ -545,20 +559,21 @@ moec_status moec_weights_load_experts(const moec_weights *weights,
 void moec_weights_close(moec_weights *weights);
 
 /** Returns the weight map as JSON, for programs that load checkpoints
- *  themselves. For each stored weight the map lists the tensors that hold it,
- *  by the suffixes of their names, the rows and columns that this rank needs,
- *  and their position in the value. docs/reference/checkpoints.md explains the
- *  fields. */
+ *  themselves. For each stored weight the map lists the checkpoint tensors
+ *  that hold it (by their name suffixes), the rows and columns that this
+ *  rank needs, and the position of these rows and columns in the stored
+ *  weight. docs/reference/checkpoints.md explains the fields. */
 moec_status moec_package_weight_map_json(const moec_package *package,
                                          moec_text **map);
 
 /*===----------------------------------------------------------------------===*\
-|* Ranks that reach each other                                                *|
+|* Communication between ranks                                                *|
 \*===----------------------------------------------------------------------===*/
 
-/** The endpoint of one rank for communication with the other ranks. It is used
- *  by contexts of packages that move tokens and partial results between ranks
- *  (all2all_backend gather_scatter or one_sided), by one run at a time. */
+/** The endpoint of one rank for communication with the other ranks. A
+ *  package that moves tokens and partial results between ranks
+ *  (all2all_backend gather_scatter or one_sided) needs it in its contexts.
+ *  Only one run may use it at a time. */
 typedef struct moec_comm moec_comm;
 /** A group of ranks that are threads of one process. */
 typedef struct moec_comm_group moec_comm_group;
@@ -566,87 +581,93 @@ typedef struct moec_comm_group moec_comm_group;
 /** Size of an NCCL unique ID in bytes. */
 #define MOEC_COMM_ID_BYTES 128
 
-/** Gathers `bytes` bytes from each rank into `all`, in rank order. A nonzero
- *  return value reports a failure. moec calls the function during the creation
- *  of communicators and contexts, from the thread that creates them. */
+/** Gathers `bytes` bytes from each rank into `all`, in rank order (an
+ *  all-gather). A nonzero return value reports a failure. moec calls the
+ *  function while it creates communicators and contexts, from the thread
+ *  that creates them. */
 typedef int32_t (*moec_all_gather_function)(void *user, const void *mine,
                                             uint64_t bytes, void *all);
-/** Stores in addresses[r], for each rank r, the address at which this rank's
- *  GPU reaches `bytes` bytes in the memory of rank r's GPU. `bytes` is a
- *  multiple of 256. moec zeroes its own part. The memory must outlive the
- *  context that is being created. A nonzero return value reports a failure. */
+/** Allocates a window: memory of `bytes` bytes on each rank's GPU that all
+ * ranks can access. Stores in addresses[r], for each rank r, the address at
+ * which this rank's GPU accesses rank r's memory. `bytes` is a multiple of 256.
+ * moec zeroes this rank's own memory. The memory must outlive the context that
+ * is being created. A nonzero return value reports a failure. */
 typedef int32_t (*moec_window_function)(void *user, uint64_t bytes,
                                         uint64_t *addresses);
 
 /** Options of moec_comm_create(). Exactly one of unique_id, nccl_comm, group
- *  and all_gather must be set. With `group` or `all_gather` NCCL is not needed,
- *  and gather_scatter is not possible on GPUs. */
+ *  and all_gather must be set. With `group` or `all_gather`, NCCL is not
+ *  needed, but gather_scatter packages cannot run on GPUs. */
 typedef struct moec_comm_options {
   size_t struct_size;
-  int32_t ranks; /**< number of ranks of the layout, dp * pcp * tp */
+  int32_t ranks; /**< number of ranks of the package, dp * pcp * tp */
   /** Flattened rank, equal to moec_load_options.rank_plus_one - 1. */
   int32_t rank;
   /** MOEC_COMM_ID_BYTES bytes from moec_comm_unique_id(), the same on all
    *  ranks. */
   const void *unique_id;
-  /** An ncclComm_t of the caller with the same ranks. moec_comm_create() splits
-   *  it (ncclCommSplit) and does not use it afterwards. */
+  /** The caller's ncclComm_t, which must have the same ranks.
+   *  moec_comm_create() splits it (ncclCommSplit) and does not use it
+   *  afterwards. */
   void *nccl_comm;
   moec_comm_group *group;
   /** The GPU, like moec_load_options.ordinal_plus_one. If `group` is set, 0
    *  means the host device. */
   int32_t ordinal_plus_one;
-  /** Time limit for waiting for other ranks: while connecting, in kernels of
-   *  one_sided, and in runs of gather_scatter as moec_comm_status() describes.
-   *  0: 60000. */
+  /** Maximum time that a rank waits for other ranks, in milliseconds. It
+   *  applies while connecting, in one_sided kernels, and in gather_scatter
+   *  runs as moec_comm_status() describes. 0: 60000. */
   int32_t timeout_ms;
-  /** Path of libnccl.so.2. NULL: the one that the process has already loaded,
-   *  else the one that the dynamic loader finds. NCCL 2.18 or later. */
+  /** Path of libnccl.so.2. NULL: the library that the process has already
+   *  loaded, otherwise the library that the dynamic loader finds. NCCL 2.18
+   *  or later is required. */
   const char *nccl_path;
   /** The caller's own communication between hosts, used instead of NCCL.
-   *  `window` may be NULL: the driver then shares memory between the GPUs of
-   *  one host. */
+   *  `window` may be NULL: the CUDA driver then shares memory between the
+   *  GPUs of one host. */
   moec_all_gather_function all_gather;
   moec_window_function window;
   void *user; /**< passed to both functions */
-  /** Nonzero: NCCL (2.29.2 or later) creates the windows of one_sided, even if
-   *  the driver could share memory. 0: NCCL creates them only if the driver
-   *  cannot, for example between hosts. Must be the same on all ranks. */
+  /** Nonzero: NCCL (2.29.2 or later) allocates the one_sided windows, even
+   *  if the driver could share memory. 0: NCCL allocates them only if the
+   *  driver cannot share memory, for example between hosts. Must be the same
+   *  on all ranks. */
   int32_t nccl_windows;
 } moec_comm_options;
 
 /** Writes a new NCCL unique ID of MOEC_COMM_ID_BYTES bytes to `id`. One rank
- *  calls it and sends the ID to all other ranks. */
+ *  calls this function and sends the ID to all other ranks. */
 moec_status moec_comm_unique_id(const char *nccl_path, void *id);
-/** Creates a group of `ranks` ranks. In a collective each rank waits up to
- *  `timeout_ms` milliseconds for the others; 0: 60000. */
+/** Creates a group of `ranks` ranks. In a collective, each rank waits up to
+ *  `timeout_ms` milliseconds for the other ranks; 0: 60000. */
 moec_status moec_comm_group_create(int32_t ranks, int32_t timeout_ms,
                                    moec_comm_group **group);
-/** Destroys the handle. Communicators keep alive what they need of the group.
- */
+/** Destroys the handle. Communicators keep the group alive that they use. */
 void moec_comm_group_destroy(moec_comm_group *group);
-/** Creates the communicator of one rank. Returns when all ranks have called it,
- *  or returns MOEC_PEER_LOST after the timeout. With NCCL, if a rank is
- *  missing, a thread of the process keeps waiting for it. On success the caller
- *  owns `*comm` and destroys it with moec_comm_destroy(). */
+/** Creates the communicator of one rank. The call returns when all ranks
+ *  have called it, or returns MOEC_PEER_LOST after the timeout. If a rank is
+ *  missing with NCCL, a background thread of the process keeps waiting for
+ *  it. On success the caller owns `*comm` and destroys it with
+ *  moec_comm_destroy(). */
 moec_status moec_comm_create(const moec_comm_options *options,
                              moec_comm **comm);
-/** Returns MOEC_PEER_LOST if the communicator has failed, which is permanent.
- *  It has failed in any of these cases: a call on it failed; NCCL reports an
- *  asynchronous error (ncclCommGetAsyncError); a wait in a kernel ended before
- *  its ranks arrived; or NCCL work of a run is still unfinished `timeout_ms`
- *  after it became the oldest unfinished work. In the last case the function
- *  calls ncclCommAbort. Captured runs have no such deadline. The function does
- *  not block otherwise. Thread-safe; may be called at any time. Runs check the
- *  same conditions. */
+/** Returns MOEC_PEER_LOST if the communicator has failed. A failure is
+ *  permanent. The communicator has failed in any of these cases: a call on
+ *  it failed; NCCL reports an asynchronous error (ncclCommGetAsyncError); a
+ *  wait in a kernel ended before its ranks arrived; or NCCL work of a run is
+ *  still unfinished `timeout_ms` milliseconds after all earlier work
+ *  finished. In the last case the function calls ncclCommAbort. Runs that a
+ *  CUDA graph has captured have no such deadline. Apart from that, the
+ *  function does not block. Thread-safe; may be called at any time.
+ *  moec_run() checks the same conditions. */
 moec_status moec_comm_status(moec_comm *comm);
-/** Aborts everything that waits for other ranks: those calls and all later ones
- *  return MOEC_PEER_LOST. With NCCL this is ncclCommAbort, which ends waiting
- *  kernels; the outputs of their runs are undefined. Waiting kernels of
- *  one_sided end, and their outputs are NaN. Thread-safe; may be called at any
- *  time. The other ranks must call it, too. */
+/** Aborts all waiting for other ranks: waiting calls and all later calls
+ *  return MOEC_PEER_LOST. With NCCL, ncclCommAbort ends waiting kernels; the
+ *  outputs of their runs are undefined. Waiting one_sided kernels end, and
+ *  their outputs are NaN. Thread-safe; may be called at any time. The other
+ *  ranks must call this function, too. */
 moec_status moec_comm_abort(moec_comm *comm);
-/** Destroys the handle. Contexts keep alive what they need of the communicator.
+/** Destroys the handle. Contexts keep the communicator alive that they use.
  *  No run may be in flight. */
 void moec_comm_destroy(moec_comm *comm);
 
@@ -662,85 +683,90 @@ typedef struct moec_context_options {
   void *state;
   uint64_t state_bytes;
   /** The communicator, for a package that moves tokens and partial results
-   *  between ranks. Such a package returns MOEC_NO_COMMUNICATION without it.
-   *  All ranks must create their contexts in the same order, because rank
-   *  groups and windows are created then. MOEC_PEER_MISMATCH is returned if the
-   *  packages of the ranks differ in more than the rank. */
+   *  between ranks. Without it, moec_context_create() returns
+   *  MOEC_NO_COMMUNICATION for such a package. All ranks must create their
+   *  contexts in the same order, because rank groups and windows are created
+   *  at that time. MOEC_PEER_MISMATCH is returned if the packages of the
+   *  ranks differ in more than the rank. */
   moec_comm *comm;
 } moec_context_options;
 
-/** Creates a context, zeroes its state and waits until that is done. `options`
- *  may be NULL. On success the caller owns `*context` and destroys it with
- *  moec_context_destroy().
+/** Creates a context, zeroes its state and waits until the state is zeroed.
+ *  `options` may be NULL. On success the caller owns `*context` and destroys
+ *  it with moec_context_destroy().
  *
- *  The caller keeps ownership of the workspace. Its content is undefined before
- *  and after each run. It may be NULL if `workspace_bytes` is 0. A context
- *  serves every layer of its package, one run at a time.
+ *  The caller keeps ownership of the workspace. Its content is undefined
+ *  before and after each run. It may be NULL if `workspace_bytes` is 0. A
+ *  context can run every layer of its package, one run at a time.
  *
  *  All runs on a context use its workspace and state, so each run must have
- *  ended before the next one starts. Queue them into one stream, or order the
- *  streams with events. Two concurrent calls of moec_run() return
- *  MOEC_CONTEXT_IN_USE. Runs that were queued one after the other into
- *  unordered streams are not detected, and their outputs are undefined. */
+ *  ended before the next run starts. Queue the runs into one stream, or
+ *  order the streams with events. If two threads call moec_run() on one
+ *  context at the same time, one of the calls returns MOEC_CONTEXT_IN_USE.
+ *  Runs that are queued one after the other into streams that no event
+ *  orders are not detected, and their outputs are undefined. */
 moec_status moec_context_create(const moec_package *package, void *workspace,
                                 uint64_t workspace_bytes,
                                 const moec_context_options *options,
                                 moec_context **context);
-/** Replaces the workspace, from the next run on. */
+/** Replaces the workspace. The next run uses the new workspace. */
 moec_status moec_context_set_workspace(moec_context *context, void *workspace,
                                        uint64_t workspace_bytes);
-/** Destroys the context. For a one_sided package, call it after the runs of all
- *  ranks have ended, because ranks write to each other's memory. That memory is
- *  freed once no rank of another process maps it any more: during this call, or
- *  when this process later creates or destroys another such context or a
- *  communicator. A CUDA context that the caller created must outlive that
- *  memory; a primary context does. */
+/** Destroys the context. For a one_sided package, call it only after the
+ *  runs of all ranks have ended, because ranks write to each other's memory.
+ *  The window memory is freed when no other process maps it any more. This
+ *  happens during this call, or when this process later creates or destroys
+ *  another one_sided context or a communicator. A CUDA context that the
+ *  caller created must outlive the window memory; a primary context always
+ *  does. */
 void moec_context_destroy(moec_context *context);
 
 /** Options of moec_run(). Zero is the default of every field. */
 typedef struct moec_run_options {
   size_t struct_size;
-  /** Nonzero: the first launch may start before its predecessor in the stream
-   *  has ended. The caller guarantees that nothing writes weights at that time.
-   */
+  /** Nonzero: the first launch may start before its predecessor in the
+   *  stream has ended (programmatic dependent launch). The caller guarantees
+   *  that no earlier launch in the stream still writes weights at that time. */
   int32_t overlap_previous;
   /** The name of the variant to run; its token range must contain the token
-   *  count. NULL: chosen by the token count. */
+   *  count. NULL: the token count selects the variant. */
   const char *variant;
 } moec_run_options;
 
-/** Queues one run on `stream`. It allocates nothing and synchronizes nothing,
- *  and a CUDA graph may capture it. A run of 0 tokens succeeds and launches
- *  nothing. `options` may be NULL. On the host device the function returns
- *  after the outputs are written.
+/** Queues one run on `stream`. The call allocates nothing and synchronizes
+ *  nothing, and a CUDA graph may capture it. A run of 0 tokens succeeds and
+ *  launches nothing. `options` may be NULL. On the host device the function
+ *  returns after the outputs are written.
  *
  *  Errors: MOEC_INVALID_ARGUMENT, MOEC_TOO_MANY_TOKENS,
  *  MOEC_WORKSPACE_TOO_SMALL, MOEC_MISALIGNED, MOEC_CONTEXT_IN_USE,
- *  MOEC_DRIVER_FAILED, and between ranks MOEC_PEER_LOST and MOEC_PEER_MISMATCH.
+ *  MOEC_DRIVER_FAILED, and between ranks MOEC_PEER_LOST and
+ *  MOEC_PEER_MISMATCH.
  *
- *  Ranks: on a context with a moec_comm all ranks must run the same number of
- *  times with the same token count; valid_tokens is the number of tokens that
- *  are not padding. If the function returns MOEC_PEER_LOST or
- *  MOEC_PEER_MISMATCH, required outputs of floating-point type are filled with
- *  NaN.
+ *  Ranks: on a context with a moec_comm, all ranks must call moec_run()
+ *  equally often and with the same token count. Ranks with fewer tokens pad
+ *  them; valid_tokens is the number of tokens that are not padding. If the
+ *  function returns MOEC_PEER_LOST or MOEC_PEER_MISMATCH, required
+ *  floating-point outputs are filled with NaN.
  *
- *  Types: if a value has several element types, each run may use any of them:
- *  i32 or i64 for ids; f32, f16 or bf16 for logits, given_weights and
- *  shared_gate. Results depend only on the values. Any other type is
- *  MOEC_INVALID_ARGUMENT. A value of several types needs no larger alignment
- *  than the size of the given type.
+ *  Types: if a value has several element types, each run may use any of
+ *  them: i32 or i64 for ids; f32, f16 or bf16 for logits, given_weights and
+ *  shared_gate. Results do not depend on the element type, only on the
+ *  values. Any other type is MOEC_INVALID_ARGUMENT. A tensor of such a value
+ *  needs no larger alignment than the size of one element.
  *
- *  Memory: `out` may be the same tensor as `x` or `residual`: the same address
- *  and element type, with contiguous rows. Any other overlap of an output with
- *  another tensor of the run or with a weight that the run reads is
- *  MOEC_INVALID_ARGUMENT. So is any overlap of a tensor with the workspace or
- *  the state. Inputs may overlap each other.
+ *  Memory: `out` may be the same tensor as `x` or `residual`: the same
+ *  address and element type, with contiguous rows. Any other overlap of an
+ *  output with another tensor of the run, or with a weight that the run
+ *  reads, is MOEC_INVALID_ARGUMENT. So is any overlap of a tensor with the
+ *  workspace or the state. Inputs may overlap each other.
  *
- *  Ids: an id in given_ids that is not a valid expert (negative, or not less
- *  than num_experts + num_zero_experts + num_constant_experts) has weight 0.
- *  Nothing is computed for it, whatever its weight is, even a NaN. The outputs
- *  `ids` and `weights`, if requested, repeat the given ones; an id that does
- *  not fit into 32 bits becomes -1. */
+ *  Ids: a valid id is at least 0 and less than num_experts +
+ *  num_zero_experts + num_constant_experts. A pair with any other id in
+ *  given_ids counts as having weight 0: nothing is computed for it, whatever
+ *  weight is given, even a NaN. The outputs `ids` and `weights`, if
+ *  requested, repeat the given ids and weights; an id that does not fit into
+ *  32 bits becomes -1. */
 moec_status moec_run(const moec_layer *layer, moec_context *context,
                      void *stream, const moec_tensor *tensors,
                      size_t num_tensors, int64_t tokens,

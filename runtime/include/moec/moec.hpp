@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // A header-only C++17 wrapper of moec.h: handles that destroy themselves,
-// errors that carry their message, and vectors instead of pointer and count. It
-// throws no exceptions of its own. Errors, ownership and thread safety are
-// those of the C functions.
+// errors that carry their message, and vectors instead of pointer and count.
+// The wrapper itself throws no exceptions. Errors, ownership and thread safety
+// are the same as for the C functions.
 //
 //   auto package = moec::api::Package::load("qwen3", loadOptions());
 //   if (!package)
@@ -121,7 +121,8 @@ inline Expected<std::string> take(moec_status status, moec_text *text) {
   return std::string(moec_text_get(text));
 }
 
-/// Converts tensors to structs of the C interface, which point into `tensors`.
+/// Converts tensors to structs of the C interface. The structs point into
+/// `tensors`.
 inline Expected<std::vector<moec_tensor>>
 toC(const std::vector<Tensor> &tensors) {
   std::vector<moec_tensor> made;
@@ -364,9 +365,9 @@ private:
   detail::Owned<moec_layer, moec_layer_destroy> handle;
 };
 
-/// The workspace and state for the runs of one stream. Runs on two streams that
-/// no event orders are not detected, and their outputs are undefined: see
-/// moec_context_create().
+/// The workspace and state for the runs of one stream. If two runs are queued
+/// into streams that no event orders, the outputs are undefined and no error is
+/// reported: see moec_context_create().
 class Context {
 public:
   Context() = default;

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The columns of one thread in kernels that add up the rows of a token's
-// experts. Each thread sums some adjacent columns. Config: Args, Partial,
-// Output, kHidden, kPlacesEarly.
+// Kernels that add up the rows of a token's experts use this class for the
+// columns of one thread. Each thread computes kWidth adjacent columns. Config:
+// Args, Partial, Output, kHidden, kPlacesEarly.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,16 +22,16 @@ template <class Config> struct TokenColumns {
   using Args = typename Config::Args;
   using Partial = typename Config::Partial;
   using Output = typename Config::Output;
-  /// The number of columns of a thread: at least one 16-byte vector of the
+  /// The number of columns per thread: at least one 16-byte vector of the
   /// narrower type.
   static constexpr int kWidth =
       maximum(kPerVector<Partial>, kPerVector<Output>);
   static constexpr int kPartialVectors = kWidth / kPerVector<Partial>;
-  /// The number of threads that a row needs.
+  /// The number of threads that one row needs.
   static constexpr int kVectors = ceilDiv(Config::kHidden, kWidth);
 
-  /// Loads a position or a weight. With kPlacesEarly the load bypasses L1,
-  /// which may hold a line of an earlier run before griddepcontrol.wait.
+  /// Loads a position or a weight. With kPlacesEarly the load bypasses L1:
+  /// before griddepcontrol.wait, L1 may hold a stale line of an earlier run.
   template <class T>
   static __device__ __forceinline__ T ofPlace(const T *from) {
     if constexpr (Config::kPlacesEarly)
@@ -40,15 +40,16 @@ template <class Config> struct TokenColumns {
       return *from;
   }
 
-  /// Returns true if the vector of a thread's columns is inside the row.
+  /// Returns true if vector `vector` of the columns from `column` on is inside
+  /// the row.
   template <class T>
   static __device__ __forceinline__ bool isColumn(int column, int vector) {
     return Config::kHidden % kWidth == 0 ||
            column + vector * kPerVector<T> < Config::kHidden;
   }
 
-  /// Adds args.residual to the sums from `column` on, rounds them and stores
-  /// them in args.out.
+  /// Adds args.residual to `sums`, the values of the columns from `column` on,
+  /// rounds the results and stores them in args.out.
   static __device__ __forceinline__ void
   store(const Args &args, int token, int column, float (&sums)[kWidth]) {
     long long at = (long long)token * Config::kHidden + column;

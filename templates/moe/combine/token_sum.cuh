@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The weighted sum of some columns of one token by a CTA, for kernels that only
-// combine. The headers of these kernels list their arguments.
+// Computes some columns of one token's weighted sum by a CTA, for kernels that
+// only combine. The headers of these kernels list their arguments.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@ template <class Config> class TokenSum {
   using Partial = typename Config::Partial;
   using Output = typename Config::Output;
   static constexpr int kPairs = Config::kPairs;
-  /// The number of columns of a thread: at least one 16-byte vector of the
+  /// The number of columns per thread: at least one 16-byte vector of the
   /// narrower type.
   static constexpr int kWidth =
       maximum(kPerVector<Partial>, kPerVector<Output>);
@@ -39,15 +39,15 @@ template <class Config> class TokenSum {
   static constexpr int kBatch = minimum(kPairs, 8);
 
 public:
-  /// Reads the positions and weights of a token's pairs if they fit into one
-  /// batch. It is called once, while the rows are still being computed.
+  /// Reads the positions and weights of a token's pairs if the pairs fit into
+  /// one batch. It is called once, while the rows are still being computed.
   __device__ __forceinline__ void fetch(const Args &args, int token) {
     if constexpr (kPairs <= kBatch)
       fetchPlaces(args, token, 0);
   }
 
-  /// Computes the columns of share `share` of kColumnBlocks and stores them in
-  /// `out`, the row of the token.
+  /// Computes the columns of column block `share`, one of kColumnBlocks, and
+  /// stores them in `out`, the token's output row.
   __device__ __forceinline__ void write(const Args &args, int token, int share,
                                         Output *out) {
     int end = min(kVectors, (share + 1) * kShare);
@@ -70,11 +70,13 @@ public:
 private:
   int rows[kBatch];
   float scales[kBatch];
-  /// The sum of the weights of zero experts, by which x is multiplied.
+  /// The total weight of the token's zero experts, whose output is their input
+  /// x. The token's row of x is multiplied by it.
   float own = 0.0f;
 
   /// Loads a position, a weight or an id. With kPlacesEarly the load bypasses
-  /// L1, which may hold a line of an earlier run before griddepcontrol.wait.
+  /// L1: before griddepcontrol.wait, L1 may hold a stale line of an earlier
+  /// run.
   template <class T>
   static __device__ __forceinline__ T ofPlace(const T *from) {
     if constexpr (Config::kPlacesEarly)

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The addition of one pair's partial sums. Every kernel that combines uses it,
-// so that all of them compute the same bits.
+// Adds the result row of one (token, expert) pair to a token's weighted sum.
+// All kernels that combine use this function, so their results are bitwise
+// equal.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +17,8 @@
 
 namespace moe {
 
-/// Adds scale * values to the sums, in f32. `values` are the elements of
-/// `vectors`, after change(i, values) for vector i.
+/// Adds scale * values to `sums` in f32. The values are the elements of
+/// `vectors`; change(i, values) may modify the elements of vector i first.
 template <class Partial, int kVectors, class Change>
 __device__ __forceinline__ void addWeighted(float *sums,
                                             const Vector16 (&vectors)[kVectors],

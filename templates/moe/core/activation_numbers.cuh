@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The activation of a Config with the parameters of one expert. The arguments
-// activation_alpha, activation_beta, activation_linear_beta and
-// activation_limit, float [experts], are present if experts have parameters of
-// their own.
+// Builds an expert's activation. If experts have separate activation
+// parameters, they are read from the arguments activation_alpha,
+// activation_beta, activation_linear_beta and activation_limit: each is float
+// [experts] and present only if the layer has it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,6 +18,7 @@
 
 namespace moe {
 
+/// Returns the activation with the parameters of `expert`.
 template <class Config>
 __device__ __forceinline__ typename Config::Activation
 activationOf(const typename Config::Args &args, int expert) {

@@ -44,8 +44,8 @@ template <class Config> constexpr bool checkCommonConfig() {
   return true;
 }
 
-/// Checks a quantization policy: the scales that operands have, and the number
-/// of elements of k after which sums are promoted to f32.
+/// Checks a quantization policy: the granularity of the operands' scales, and
+/// the number of elements along k after which accumulators are promoted to f32.
 template <class Q> constexpr bool checkQuantPolicy() {
   MOE_REQUIRE_VALUE(Q, kLhsScale, "the granularity of the activations' scales");
   MOE_REQUIRE_VALUE(Q, kRhsScale, "the granularity of the weights' scales");
@@ -68,8 +68,8 @@ template <class A> constexpr bool checkActivation() {
   return true;
 }
 
-/// Checks a score policy. kNeedsSum: scores need a sum over all logits of a
-/// token.
+/// Checks a score policy. kNeedsSum is true if a score depends on a sum over
+/// all of a token's logits.
 template <class S> constexpr bool checkScorePolicy() {
   MOE_REQUIRE_VALUE(S, kNeedsSum, "true if scores need a sum over experts");
   static_assert(
@@ -121,26 +121,29 @@ inline constexpr bool sumsInTensorMemory =
 template <class Mma>
 inline constexpr bool scalesBlocks = requires { Mma::kStepScales; };
 
-/// True if 16 weight codes occupy a 16-byte chunk in shared memory.
+/// True if every 16 weight codes are padded to a 16-byte chunk in shared
+/// memory.
 template <class Mma>
 inline constexpr bool spreadsCodes = requires { requires Mma::kSpreadsCodes; };
 
-/// Checks a Fragment: the f32 accumulators of one thread. It is all that an
-/// epilogue knows about an engine.
+/// Checks a Fragment: the f32 accumulators of one thread. Epilogues access an
+/// engine's results only through these members.
 ///   kSize              number of accumulators
 ///   kRun               this many accumulators, from an index that is a
 ///                      multiple of kRun, are adjacent in a row: columns
 ///                      col(i) .. col(i) + kRun - 1
-///   kTokensAreColumns  rows are weight rows and columns are tokens
-///   value(i), row(i), col(i): accumulator i, its row and its column in the CTA
-///     tile
-///   isGate(i)          col(i) % 16 < 8
-///   partner(i)         index of the value 8 columns to the right of a gate
-///   kRows, heldRow(s), rowSlot(i): the distinct rows of the thread, and the
-///     index of row(i) among them
+///   kTokensAreColumns  true if the CTA tile's rows are weight rows and its
+///                      columns are tokens
+///   value(i), row(i), col(i): accumulator i, its row and its column in the
+///     CTA tile
+///   isGate(i)          true if accumulator i is a gate: col(i) % 16 < 8
+///   partner(i)         index of the up value of gate i, 8 columns to its right
+///   kRows              number of distinct rows of the thread
+///   heldRow(s)         the distinct row with index s
+///   rowSlot(i)         the index s for which heldRow(s) is row(i)
 ///   firstHeldCol()     the first column of the thread
-///   kColumns, heldCol(s), colSlot(i): the same for columns, if weight rows
-///     have scales for groups along k
+///   kColumns, heldCol(s), colSlot(i): like kRows, heldRow and rowSlot, for
+///     columns; present if groups of weights along k have scales
 template <class F> constexpr bool checkFragment() {
   MOE_REQUIRE_VALUE(F, kSize, "number of accumulators of a thread");
   MOE_REQUIRE_VALUE(F, kRun, "number of consecutive accumulators in a row");

@@ -27,8 +27,8 @@ extern "C" __device__ void __assertfail(const char *message, const char *file,
 
 namespace moe::ptx {
 
-/// A source location that waits. It is the default argument of functions that
-/// wait.
+/// The source location of a wait; empty without MOEC_SPIN_DEADLINE. It is a
+/// default argument of functions that wait.
 struct Waiter {
 #ifdef MOEC_SPIN_DEADLINE
   const char *file;
@@ -42,9 +42,10 @@ struct Waiter {
 #endif
 };
 
-/// The deadline of a wait that starts at construction, as a multiple of
-/// MOEC_SPIN_DEADLINE. Waits for other CTAs use 1. Waits inside a CTA use more,
-/// because most of them wait for a thread that itself waits for another CTA.
+/// The deadline of a wait that starts at construction. `times` is its duration
+/// as a multiple of MOEC_SPIN_DEADLINE. Waits for other CTAs use 1. Waits
+/// inside a CTA use more, because most of them wait for a thread that itself
+/// waits for another CTA.
 class Deadline {
 public:
 #ifdef MOEC_SPIN_DEADLINE

@@ -8,9 +8,11 @@
 // Packed weights hold kInterleave gate rows, their up rows, the next gate rows,
 // and so on. A policy describes the order in which the checkpoint stores the
 // rows, because biases and scales are read in stored order:
-//   row<kHalf>(up, i)  the stored row of gate or up row i; each has kHalf rows
-//   kUpFirst           true if parameters that exist once for all gates and
-//                      once for all ups are stored up first
+//   row<kHalf>(up, i)  the stored row of gate row i, or of up row i if `up`;
+//                      there are kHalf gate rows and kHalf up rows
+//   kUpFirst           true if, of two parameters of which one belongs to all
+//                      gate rows and one to all up rows, the up rows'
+//                      parameter is stored first
 //
 //===----------------------------------------------------------------------===//
 
@@ -34,7 +36,8 @@ struct UpFirst {
   }
 };
 
-/// kRun gates, their ups, the next kRun gates, and so on.
+/// The checkpoint stores kRun gate rows, the matching kRun up rows, the next
+/// kRun gate rows, and so on.
 template <int kRun> struct Alternating {
   static constexpr bool kUpFirst = false;
   template <int kHalf>
@@ -43,7 +46,7 @@ template <int kRun> struct Alternating {
   }
 };
 
-/// The GateUpOrder of a Config, or GateFirst if it has none.
+/// Config::GateUpOrder if the Config has it, otherwise GateFirst.
 template <class Config> struct StoredOrder {
   using Type = GateFirst;
 };
@@ -53,12 +56,13 @@ struct StoredOrder<Config> {
   using Type = typename Config::GateUpOrder;
 };
 
-/// The gate or up row that a packed row holds.
+/// A gate or up row, identified by its half and its index in that half.
 struct GateUpRow {
   bool up;
   int index; ///< index among the gates, or among the ups
 };
 
+/// Returns the gate or up row that packed row `packedRow` holds.
 template <int kInterleave>
 __device__ __forceinline__ GateUpRow gateUpRow(int packedRow) {
   int block = packedRow / (2 * kInterleave);
@@ -67,8 +71,8 @@ __device__ __forceinline__ GateUpRow gateUpRow(int packedRow) {
   return {up, block * kInterleave + inBlock - (up ? kInterleave : 0)};
 }
 
-/// Returns the stored row of a packed weight row. Config has kN, kInterleave
-/// and optionally GateUpOrder.
+/// Returns the row in the checkpoint that packed weight row `weightRow` holds.
+/// Config has kN, kInterleave and optionally GateUpOrder.
 template <class Config>
 __device__ __forceinline__ int storedRow(int weightRow) {
   if constexpr (Config::kInterleave == 0) {

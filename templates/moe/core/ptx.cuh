@@ -229,8 +229,9 @@ __device__ __forceinline__ void copySmall(unsigned destination,
     storeShared(destination + 4, words[1]);
 }
 
-/// Copies 8 bytes of codes (quantized values) from a multiple of 8, or 12 bytes
-/// from a multiple of 4. Like copySmall, it writes zeros if !valid.
+/// Copies 8 or 12 bytes of codes (quantized values) to shared memory. The
+/// source address must be a multiple of 8 for 8 bytes, and of 4 for 12 bytes.
+/// Like copySmall, it writes zeros if !valid.
 template <bool kAsync, int kBytes>
 __device__ __forceinline__ void copyCodes(unsigned destination,
                                           const void *source, bool valid) {
@@ -252,7 +253,7 @@ __device__ __forceinline__ void commitCopies() {
 #endif
 }
 
-/// Waits until at most kPending of the latest groups are pending.
+/// Waits until at most kPending commit groups, the latest ones, are pending.
 template <int kPending> __device__ __forceinline__ void waitForCopies() {
 #if __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");

@@ -148,7 +148,8 @@ __device__ __forceinline__ void waitForCount(const int *counter, int count,
   }
 }
 
-/// Loads four words while other threads may increment the last one.
+/// Loads four words with relaxed semantics. Other threads may increment the
+/// last word at the same time.
 __device__ __forceinline__ int4 loadCounted(const int4 *pointer) {
   int4 value;
   asm volatile("ld.relaxed.gpu.global.v4.b32 {%0, %1, %2, %3}, [%4];"
@@ -158,9 +159,9 @@ __device__ __forceinline__ int4 loadCounted(const int4 *pointer) {
   return value;
 }
 
-/// Fences accesses to a counter. After a loadCounted whose counter was high
-/// enough, it makes the writes before the increments visible. Before countUp,
-/// it orders this thread's earlier reads before the increment.
+/// Fences accesses to a counter. After a loadCounted that returned a sufficient
+/// count, the fence makes the writes before the increments visible. Before
+/// countUp, it orders this thread's earlier reads before the increment.
 __device__ __forceinline__ void fenceCount() {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
@@ -272,10 +273,10 @@ storeTransposed(unsigned address, const unsigned (&words)[kCount]) {
 
 //===--- registers --------------------------------------------------------===//
 
-/// Returns the registers that a launch allocates to a CTA of `threads` threads
-/// if `ctasPerSm` CTAs are to be resident on a multiprocessor. Registers of a
-/// thread are allocated in multiples of 8. If warps request more by setmaxnreg,
-/// they wait forever.
+/// Returns the number of registers that a launch allocates to a CTA of
+/// `threads` threads if `ctasPerSm` CTAs must be resident on an SM. Registers
+/// per thread are allocated in multiples of 8. If warps request more registers
+/// in total by setmaxnreg, they wait forever.
 constexpr int registersOfCta(int threads, int ctasPerSm) {
   return 65536 / ctasPerSm / threads / 8 * 8 * threads;
 }

@@ -24,7 +24,8 @@ __device__ __forceinline__ int clusterRank() {
 
 /// Arrives at the cluster barrier with release semantics. After its own
 /// waitForCluster, every thread of the cluster sees what this thread wrote to
-/// any memory. All threads of all CTAs must call both.
+/// any memory. All threads of all CTAs must call arriveAtCluster and
+/// waitForCluster.
 __device__ __forceinline__ void arriveAtCluster() {
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
 }

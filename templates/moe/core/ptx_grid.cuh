@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Cache hints. They keep data in L2 that CTAs resident at the same time read
-// again, and evict data that is not read again. All need sm_90.
+// Cache hints. They keep data in L2 that concurrently resident CTAs read again,
+// and let L2 evict data that is not read again. All need sm_90.
 //
 //===----------------------------------------------------------------------===//
 

@@ -65,13 +65,13 @@ __device__ __forceinline__ void loadCodeMatrices(unsigned (&matrices)[4],
   }
 }
 
-/// e4m3 by e4m3, with one scale per 32 elements of k.
+/// Multiplies e4m3 by e4m3, with one scale per 32 elements of k.
 MOE_MULTIPLY_SCALED(multiplyMxfp8, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e4m3.f32.ue8m0")
 
-/// e4m3 by 6-bit floats, and 6-bit floats by the same type, with one scale per
-/// 32 elements of k.
+/// Multiply e4m3 by 6-bit floats, and 6-bit floats by the same type, with one
+/// scale per 32 elements of k.
 MOE_MULTIPLY_SCALED(multiplyMxfp8ByE3m2, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e3m2.f32.ue8m0")
@@ -85,19 +85,19 @@ MOE_MULTIPLY_SCALED(multiplyE2m3, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e2m3.e2m3.f32.ue8m0")
 
-/// e4m3 by e2m1, with one scale per 32 elements of k.
+/// Multiplies e4m3 by e2m1, with one scale per 32 elements of k.
 MOE_MULTIPLY_SCALED(multiplyMxfp8ByMxfp4, "m16n8k32",
                     "mxf8f6f4.block_scale.scale_vec::1X",
                     "f32.e4m3.e2m1.f32.ue8m0")
 
-/// e2m1 by e2m1, with one scale per 32 of the 64 elements of k. The scales are
-/// in byte `byte` and the next one.
+/// Multiplies e2m1 by e2m1 over 64 elements of k, with one scale per 32
+/// elements. The two scales are in byte `byte` and the next byte.
 MOE_MULTIPLY_SCALED(multiplyMxfp4, "m16n8k64",
                     "mxf4nvf4.block_scale.scale_vec::2X",
                     "f32.e2m1.e2m1.f32.ue8m0")
 
-/// e2m1 by e2m1, with one e4m3 scale per 16 elements of k. All four bytes are
-/// scales.
+/// Multiplies e2m1 by e2m1 over 64 elements of k, with one e4m3 scale per 16
+/// elements. The four scales occupy all four bytes of the register.
 MOE_MULTIPLY_SCALED(multiplyNvfp4, "m16n8k64",
                     "mxf4nvf4.block_scale.scale_vec::4X",
                     "f32.e2m1.e2m1.f32.ue4m3")

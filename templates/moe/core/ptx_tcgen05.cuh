@@ -22,8 +22,8 @@
 namespace moe::ptx {
 
 /// Allocates kColumns columns of tensor memory, a power of two from 32 on, and
-/// writes their address to shared memory. Waits while other CTAs hold them. A
-/// whole warp must call it.
+/// writes their address to shared memory. Blocks while other CTAs of the SM
+/// hold the columns. A whole warp must call it.
 template <int kColumns>
 __device__ __forceinline__ void allotTensorMemory(unsigned to) {
   asm volatile(
@@ -42,9 +42,9 @@ __device__ __forceinline__ void giveBackTensorMemory(unsigned address) {
       : "memory");
 }
 
-/// Orders tcgen05 instructions across a barrier between threads:
-/// fenceBeforeBarrier orders earlier ones before the barrier, and
-/// fenceAfterBarrier later ones after it.
+/// Order tcgen05 instructions across a barrier between threads:
+/// fenceBeforeBarrier orders earlier tcgen05 instructions before the barrier,
+/// and fenceAfterBarrier orders later ones after the barrier.
 __device__ __forceinline__ void fenceBeforeBarrier() {
   asm volatile("tcgen05.fence::before_thread_sync;" ::: "memory");
 }
@@ -78,24 +78,25 @@ __device__ __forceinline__ unsigned instructionDescriptor(int columns) {
   static_assert(kSame<Element, bf16> || kSame<Element, f16> ||
                     kSame<Element, e4m3>,
                 "tcgen05 multiplies bf16, f16 or e4m3");
-  // The codes of f16, among 16-bit operands, and of e4m3, among 8-bit operands,
-  // are 0.
+  // In the descriptor's type field, both f16 (of the 16-bit types) and e4m3 (of
+  // the 8-bit types) are encoded as 0.
   constexpr unsigned kType = kSame<Element, bf16> ? 1 : 0;
   constexpr unsigned kFloatSums = 1u << 4, kRows = (128 / 16) << 24;
   return kFloatSums | kType << 7 | kType << 10 | unsigned(columns / 8) << 17 |
          kRows;
 }
 
-/// Returns the instruction descriptor of block-scaled operands. Rows, Columns:
-/// element types. `id`: the first byte that the instruction reads in each word
-/// of scales, for both operands.
+/// Returns the instruction descriptor of a block-scaled MMA. Rows, Columns:
+/// element types of the first and the second operand. `id`: index of the first
+/// byte that the instruction reads in each 32-bit word of scales, for both
+/// operands.
 template <class Rows, class Columns, class Scale>
 __device__ __forceinline__ unsigned scaledDescriptor(int columns, int id) {
   constexpr bool kOfBytes = kSame<Columns, e4m3>;
   static_assert(kOfBytes ? kSame<Rows, e4m3> || kSame<Rows, e2m1>
                          : kSame<Rows, e2m1x2> && kSame<Columns, e2m1x2>,
                 "tcgen05 multiplies e4m3 or e2m1 by e4m3, and pairs of e2m1");
-  // The code of a type depends on the kind of the instruction: e2m1 is 5 in
+  // The encoding of a type depends on the kind of the instruction: e2m1 is 5 in
   // mxf8f6f4 and 1 in the 4-bit kinds.
   constexpr unsigned kType = kSame<Rows, e2m1> ? 5 : kOfBytes ? 0 : 1;
   constexpr unsigned kTypeOfColumns = kOfBytes ? 0 : 1;
@@ -105,18 +106,19 @@ __device__ __forceinline__ unsigned scaledDescriptor(int columns, int id) {
          unsigned(columns / 8) << 17 | kPowers | kRows | unsigned(id) << 29;
 }
 
-/// Returns the shared-memory descriptor of an atom of scales: 32 rows of 16
-/// bytes. The address must be a multiple of 16.
+/// Returns the shared-memory descriptor of a scale block of 128 rows by 4
+/// scales (moe/math/scale_atoms.cuh). In shared memory, the block is 32 rows of
+/// 16 bytes. The address must be a multiple of 16.
 __device__ __forceinline__ unsigned long long
 scaleDescriptor(unsigned address) {
   return (unsigned long long)((address & 0x3ffff) >> 4) | 8ull << 32 |
          1ull << 46;
 }
 
-/// Issues the copy of an atom of scales to four columns of tensor memory. The
-/// word of row r goes to lane r % 32 of column r / 32, in each of the four
-/// groups of 32 lanes. The thread that issues the MMAs must call it; the MMAs
-/// execute after the copy.
+/// Issues the copy of a scale block to four columns of tensor memory. The four
+/// scales of block row r are one 32-bit word. It is written to lane r % 32 of
+/// column r / 32, in each of the four groups of 32 lanes. The thread that
+/// issues the MMAs must call it; the MMAs execute after the copy.
 __device__ __forceinline__ void copyScales(unsigned columns,
                                            unsigned long long from) {
   asm volatile(
@@ -125,8 +127,9 @@ __device__ __forceinline__ void copyScales(unsigned columns,
       : "memory");
 }
 
-/// Issues an MMA of 32 bytes along k with the scales of both operands. One
-/// thread calls it. `adds`: the product is added to the accumulators.
+/// Issues a block-scaled MMA of 32 bytes along k. One thread calls it. If
+/// `adds`, the product is added to the accumulators; otherwise it replaces
+/// them.
 template <class Columns, class Scale>
 __device__ __forceinline__ void
 multiplyScaled(unsigned sums, unsigned long long rows,
@@ -149,8 +152,8 @@ multiplyScaled(unsigned sums, unsigned long long rows,
 #undef MOE_MULTIPLY_SCALED_TENSOR
 }
 
-/// Issues an MMA of 32 bytes along k. One thread calls it. `adds`: the product
-/// is added to the accumulators.
+/// Issues an MMA of 32 bytes along k. One thread calls it. If `adds`, the
+/// product is added to the accumulators; otherwise it replaces them.
 template <class Element>
 __device__ __forceinline__ void
 multiplyTensor(unsigned sums, unsigned long long rows,

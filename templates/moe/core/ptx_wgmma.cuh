@@ -159,7 +159,7 @@ alongK(unsigned long long descriptor, int bytes) {
 
 /// Issues sums += lhs (64 x 32 bytes along k) * rhs (kColumns x 32 bytes)^T by
 /// a warpgroup. Without kAdds, which only e4m3 supports, the product replaces
-/// the sums. commitMultiplies commits the MMA.
+/// the accumulators `sums`. commitMultiplies commits the MMA.
 template <class Element, int kColumns, bool kAdds = true>
 __device__ __forceinline__ void multiplyShared(float (&sums)[kColumns / 2],
                                                unsigned long long lhsMatrix,

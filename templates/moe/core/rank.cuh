@@ -36,12 +36,13 @@ __device__ __forceinline__ int localExpertOf(const typename Config::Args &args,
   return expert < 0 || local < 0 || local >= Config::kLocalExperts ? -1 : local;
 }
 
-/// True if an argument of the run specifies if this rank adds the bias.
+/// True if the argument add_bias determines at run time which rank adds the
+/// bias.
 template <class Config>
 inline constexpr bool kBiasOfRank =
     requires(const typename Config::Args &args) { args.add_bias; };
 
-/// Returns true if this rank adds the bias of the layer.
+/// Returns true if this rank adds the layer's bias.
 template <class Args>
 __device__ __forceinline__ bool addsBias(const Args &args) {
   if constexpr (requires { args.add_bias; })
@@ -50,15 +51,15 @@ __device__ __forceinline__ bool addsBias(const Args &args) {
     return true;
 }
 
-/// Returns the bias of an expert, from element `at` on, or null if this rank
-/// adds no bias. Needs Config::kBias.
+/// Returns the address of bias element `at`, or null if this rank adds no bias.
+/// Needs Config::kBias.
 template <class Args>
 __device__ __forceinline__ auto *biasOf(const Args &args, long long at) {
   return addsBias(args) ? args.bias + at : nullptr;
 }
 
-/// Returns true if a pointer that biasOf returned is not null. Always true at
-/// compile time if every rank adds the bias.
+/// Returns true if `bias`, a result of biasOf, is not null. The result is true
+/// at compile time if every rank adds the bias.
 template <class Config, class Bias>
 __device__ __forceinline__ bool isBias(const Bias *bias) {
   if constexpr (kBiasOfRank<Config>)

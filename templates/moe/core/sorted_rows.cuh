@@ -9,8 +9,8 @@
 
 namespace moe {
 
-/// Returns the expert of a sorted row. Rows offsets[expert] to offsets[expert +
-/// 1] belong to it.
+/// Returns the expert of a sorted row by binary search. Rows offsets[expert] to
+/// offsets[expert + 1] - 1 belong to `expert`.
 template <int kExperts>
 __device__ __forceinline__ int expertOfRow(const int *offsets, int row) {
   int first = 0, last = kExperts - 1;

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// CTAs start in about the order of their index, so neighbors share L2. A group
-// of kGroupM row tiles traverses all column tiles with the row tile fastest, so
-// each weight tile is read from memory once for the group. The last group has
-// the remaining row tiles.
+// CTAs start roughly in the order of their indices, so CTAs with adjacent
+// indices share data in L2. Row tiles are traversed in groups of kGroupM.
+// Within a group, the row tile index varies fastest and the column tile index
+// slowest, so each weight tile is read from memory once per group. The last
+// group has the remaining row tiles.
 //
 //===----------------------------------------------------------------------===//
 

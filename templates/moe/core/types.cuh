@@ -19,8 +19,8 @@
 
 namespace moe {
 
-/// An extent in a Config that is the whole axis, such as that of the rows that
-/// share the one scale of a tensor.
+/// Marks an extent in a Config that covers the whole axis. For example, a
+/// per-tensor scale is shared by this extent of rows.
 inline constexpr int kWholeExtent = -1;
 
 /// 16 bytes that one instruction loads or stores.
@@ -61,7 +61,8 @@ constexpr int minimum(int a, int b) { return a < b ? a : b; }
 /// argument blocks. runtime/package/ElementTypes.h has the same values.
 enum class ElementCode : int { F32 = 0, F16 = 1, BF16 = 2, I64 = 3, I32 = 4 };
 
-/// Converts 16 bits to f32. `type` is F16 or BF16.
+/// Converts the 16-bit float with bit pattern `bits` to f32. `type` is F16 or
+/// BF16.
 __device__ __forceinline__ float floatOfHalf(ElementCode type, unsigned bits) {
   return type == ElementCode::BF16 ? __uint_as_float(bits << 16)
                                    : ptx::floatFromHalf((unsigned short)bits);
@@ -75,7 +76,8 @@ template <class T> __device__ __forceinline__ T loadFresh(const T *pointer) {
     return ptx::loadFresh(pointer);
 }
 
-/// Loads an id of the caller, I32 or I64. kFresh: loads with loadFresh.
+/// Loads element `at` of an id array that the caller passes as I32 or I64.
+/// kFresh: loads with loadFresh.
 template <bool kFresh>
 __device__ __forceinline__ long long loadId(const void *ids, ElementCode type,
                                             long long at) {
@@ -89,8 +91,8 @@ __device__ __forceinline__ long long loadId(const void *ids, ElementCode type,
                                   : read(static_cast<const int *>(ids));
 }
 
-/// Loads a float of the caller, F32, F16 or BF16. The conversion to f32 is
-/// exact. kFresh: loads with loadFresh.
+/// Loads element `at` of a float array that the caller passes as F32, F16 or
+/// BF16. The conversion to f32 is exact. kFresh: loads with loadFresh.
 template <bool kFresh>
 __device__ __forceinline__ float loadFloat(const void *floats, ElementCode type,
                                            long long at) {

@@ -8,14 +8,14 @@
 // When all CTAs of a kernel have stored their rows, the last one writes a word
 // to the window of every rank, and waits for the words of all ranks in its own
 // window. Only then does the kernel end, so the next kernel finds the rows of
-// all ranks. Only one CTA waits, so the others leave their resources to other
-// kernels, and no CTA that sends waits. Such a kernel does not let its
+// all ranks. Only one CTA waits, so the other CTAs free their resources for
+// other kernels, and no CTA that sends waits. Such a kernel does not let its
 // dependent launch start before its end: the CTAs of that launch would occupy
 // the resources for another rank's sends on this GPU.
 //
 // If a wait times out, or the host aborts it, the wait ends with a record for
 // the host and marks the windows of all ranks as broken. From then on no rank
-// writes to others or waits, and outputs are NaN. The CUDA context stays
+// writes to other ranks or waits, and outputs are NaN. The CUDA context stays
 // usable.
 //
 //===----------------------------------------------------------------------===//
@@ -43,11 +43,11 @@ public:
     epoch += phase == ExchangePhase::Dispatch ? 1 : 0;
   }
 
-  /// Returns true if a window is broken, so that no rank writes to others.
+  /// Returns true if a window is broken, so that no rank writes to other ranks.
   __device__ __forceinline__ bool isBroken() const { return broken; }
 
   /// Synchronizes the ranks. All threads of all CTAs must call it after their
-  /// stores. `tokens`: the tokens of each rank.
+  /// stores. `tokens`: number of tokens per rank.
   __device__ __forceinline__ void end(int tokens) {
     // A warp that found the window broken has skipped rows, so this CTA must
     // not be counted and no CTA becomes the last one. The host of this rank has
@@ -82,16 +82,16 @@ private:
                                             : layout().done(of);
   }
 
-  /// Writes a word in all windows, by one warp. The release orders the word
-  /// after all stores of the CTA, and after those of other CTAs that were
-  /// counted before.
+  /// Writes `value` to the word with index `word` in the windows of all ranks.
+  /// One warp calls it. The release orders the write after all stores of this
+  /// CTA and of the CTAs that were counted before.
   __device__ __forceinline__ void tell(int word, unsigned long long value) {
 #pragma unroll 1
     for (int other = int(threadIdx.x); other < Config::kRanks; other += 32)
       ptx::storeRelease(windows.in(other, words + word), value);
   }
 
-  /// Waits for the words of all ranks, by one warp.
+  /// Waits until the words of all ranks have `value`. One warp calls it.
   __device__ __forceinline__ void wait(unsigned long long value) {
     ExchangeEnd why = ExchangeEnd::None;
     int of = 0;
@@ -111,6 +111,9 @@ private:
     tell(layout().broken(), 1);
   }
 
+  /// Polls the word of one rank until it has the epoch of `value`, or until
+  /// the wait has to end. Returns the reason for which the wait failed, or
+  /// None. `seen`: the last value read.
   __device__ __forceinline__ ExchangeEnd
   waitFor(const unsigned long long *word, unsigned long long value,
           unsigned long long &seen) const {
@@ -136,7 +139,7 @@ private:
     }
   }
 
-  /// Writes the record for the host, unless there is already one.
+  /// Writes the record for the host, unless an earlier record exists.
   __device__ __forceinline__ void record(ExchangeEnd why, int of, unsigned seen,
                                          unsigned own) {
     if (ptx::loadRelaxed(&block->code) != 0)

@@ -8,9 +8,9 @@
 // Every rank has a window with the same layout, which starts with the words of
 // moe/math/exchange.cuh. Therefore a value has the same offset in a peer's
 // window as in this rank's own window. `peers` is the table of the addresses of
-// all windows. A warp copies a piece of a row: it reads the piece once and
-// stores it for each rank. Ranks are served starting from the next one, so that
-// not all ranks write to the first one at the same time.
+// all windows. A warp copies a row in copy chunks: it reads a chunk once and
+// stores it to each destination rank. The order of destinations starts with the
+// next higher rank, so that not all ranks write to rank 0 at the same time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -92,17 +92,20 @@ constexpr int wordBytes(int rowBytes) {
 
 /// The number of words that a lane loads before it stores them.
 inline constexpr int kInFlight = 4;
-/// The number of words of a piece.
+/// The number of words of a copy chunk.
 inline constexpr int kPieceWords = 32 * kInFlight;
 
-/// Rows of words of kBytes bytes, copied in pieces by warps.
+/// Loads and stores copy chunks (pieces) of rows with words of kBytes bytes. A
+/// warp handles one chunk at a time.
 template <int kBytes> struct Pieces {
   using Type = typename Word<kBytes>::Type;
-  /// The words of one lane.
+  /// The words of a copy chunk that one lane holds.
   struct Piece {
     Type words[kInFlight];
   };
 
+  /// Loads the calling lane's words of chunk `piece` of a row. `words`: number
+  /// of words of the row.
   static __device__ __forceinline__ Piece load(const void *row, int words,
                                                int piece) {
     Piece loaded;
@@ -130,7 +133,8 @@ private:
   }
 };
 
-/// A row of a matrix with rows of kBytes bytes.
+/// Addresses rows of kBytes bytes in a matrix, and loads and stores their copy
+/// chunks.
 template <int kBytes> struct Row {
   using Words = Pieces<wordBytes(kBytes)>;
   static constexpr int kWords = kBytes / wordBytes(kBytes);
@@ -164,17 +168,18 @@ __device__ __forceinline__ unsigned warpOr(unsigned bits) {
 }
 
 /// Returns the n-th token in an order that starts with the tokens of the next
-/// rank, so that not all ranks write to the same one. Each rank has `own`
-/// tokens.
+/// rank, so that not all ranks write to the same rank at a time. Each rank has
+/// `own` of the `tokens` tokens.
 __device__ __forceinline__ int tokenFromNext(int n, int rank, int own,
                                              int tokens) {
   int token = n + (rank + 1) * own;
   return token < tokens ? token : token - tokens;
 }
 
-/// Returns the owners of a token, from its ids, by a warp. A kernel before the
-/// predecessor may have written the ids, and this kernel may not have waited
-/// yet, so loads bypass L1.
+/// Returns the ranks that own a token. One warp computes the set from the
+/// token's expert ids. A kernel before the predecessor may have written the
+/// ids, and this kernel may not have waited for its predecessor yet, so the
+/// loads bypass L1.
 template <class Config>
 __device__ __forceinline__ RankSet<Config::kRanks> ownersOf(const int *ids,
                                                             int token) {

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // result = activation(input), for backends that do not fuse the activation. One
-// CTA computes one row. Rows past the end of the last expert are not written.
+// CTA computes one row. Rows past the last expert's end are not written.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   input: f32 [rows, kColumns]
@@ -79,8 +79,8 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
   Result *result = args.result + (long long)row * kColumns;
   auto activation =
       activationOf<Config>(args, detail::expertOf<Config>(args.offsets, row));
-  // Adds the addend of column c. Columns of the addend are in stored order, all
-  // gates before all ups.
+  // Adds the adapters' addend to column c of the row. The addend's columns are
+  // in stored order, all gates before all ups.
   auto added = [&](float value, int c) {
     if constexpr (requires { args.addend; })
       if (args.addend)

@@ -1,18 +1,18 @@
-//===- batch.cuh - tiles of rows that arrive grouped by expert --*- C++ -*-===//
+//===- batch.cuh - tiles of rows grouped by expert --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Rows arrive dispatched: each expert has `tokens` slots, of which the first
-// expert_num_tokens[expert] hold rows. Nothing is sorted. One CTA cuts the rows
-// of each expert into tiles, like permute.
+// The input rows are already grouped by expert: each expert has `tokens` slots,
+// of which the first expert_num_tokens[expert] hold rows. Rows are not sorted.
+// One CTA divides each expert's rows into tiles, as kernel permute does.
 //
 // Args, in order:
-//   expert_num_tokens: int [E_local], the rows of each expert, clamped to [0,
-//     tokens]
-//   int tokens: slots of each expert
+//   expert_num_tokens: int [E_local], the number of rows per expert, clamped to
+//     [0, tokens]
+//   int tokens: number of slots per expert
 //   tiles: int4 {expert, first row, end row, 0}, written
 //   tile_count: int [3], written as {number of tiles, 0, 0}
 //
@@ -60,7 +60,8 @@ __device__ __forceinline__ void batch(const typename Config::Args &args) {
   __syncthreads();
   routing::scanExperts<Config::kTileRows>(shared);
   __syncthreads();
-  // Replaces the offsets of scanExperts, which assume rows without gaps.
+  // Replaces the offsets that scanExperts computed for rows without gaps. Here,
+  // an expert's rows start at its first slot.
 #pragma unroll 1
   for (int expert = thread; expert < kLocal; expert += kThreads)
     shared.offsets[expert] = expert * args.tokens;

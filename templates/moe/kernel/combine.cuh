@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // out[m] = sum over k of weights[m, k] * partials[positions[m, k]] +
-// residual[m]. The sum is f32, in the order of k, and rounded once. Positions
-// of -1 are skipped. A token without any other position gets zeros. A zero
+// residual[m]. The sum is f32, in the order of k, and rounded once. Pairs with
+// position -1 add nothing, so a token without other pairs gets zeros. A zero
 // expert returns its input: a pair whose id is kIdentityPlace adds its weight
 // times x[m].
 //
@@ -27,7 +27,7 @@
 //   topk_ids: int [tokens, kPairs] [if there are zero experts]
 //   add_identity: see moe/core/rank.cuh [if there are zero experts]
 //
-// Grid.x: tokens * kColumnBlocks. Adjacent CTAs share a token.
+// Grid.x: tokens * kColumnBlocks. kColumnBlocks adjacent CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
 

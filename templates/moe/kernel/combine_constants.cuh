@@ -21,7 +21,7 @@
 //   residual: Output [tokens, kHidden], null or out itself [if the layer has a
 //     residual]
 //
-// Grid.x: tokens * kColumnBlocks. Adjacent CTAs share a token.
+// Grid.x: tokens * kColumnBlocks. kColumnBlocks adjacent CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
 
@@ -58,7 +58,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// The weighted sum of one token's columns.
+/// Computes the weighted sum of a token, a block of columns per CTA.
 template <class Config> class ConstantsSum : TokenColumns<Config> {
   using Columns = TokenColumns<Config>;
   using Columns::kPartialVectors;
@@ -98,8 +98,8 @@ public:
   }
 
 private:
-  /// For each pair of the batch: its row of partials, -1 for none, or -2 - c
-  /// for constant c.
+  /// Per pair of the batch: the row of `partials`, -1 if the pair adds nothing,
+  /// or -2 - c for constant expert c.
   int rows[kBatch];
   float scales[kBatch];
 

@@ -7,8 +7,8 @@
 //
 // out[m] = sum over k of weights[m, k] * z / sqrt(mean(z^2) + kEpsilon) +
 // residual[m], where z = (1 + norm_weight) * partials[positions[m, k]]. The sum
-// is f32, in the order of k, and rounded once. Positions of -1 are skipped. A
-// token without any other position gets zeros.
+// is f32, in the order of k, and rounded once. Pairs with position -1 add
+// nothing, so a token without other pairs gets zeros.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   partials: Partial [rows, kHidden]
@@ -20,8 +20,8 @@
 //   residual: Output [tokens, kHidden], null or out itself [if the layer has a
 //     residual]
 //
-// Grid.x: tokens. All rows of a column share the factor 1 + norm_weight, so it
-// multiplies the sum over k.
+// Grid.x: tokens. A column's factor 1 + norm_weight is the same in all rows, so
+// the sum over k is multiplied by it, not each row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -59,7 +59,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// The weighted sum of one token, computed by one CTA.
+/// Computes the weighted sum of one token by one CTA.
 template <class Config> class NormedSum : TokenColumns<Config> {
   using Columns = TokenColumns<Config>;
   using Columns::kPartialVectors;
@@ -148,7 +148,8 @@ private:
     return kPairs % kBatch == 0 || pair < kPairs;
   }
 
-  /// Loads the rows of pairs [first, first + kBatch). Absent rows are zeros.
+  /// Loads the columns from `column` on of the rows of pairs [first, first +
+  /// kBatch). Absent rows are zeros.
   __device__ __forceinline__ void load(int first, int column, Batch &rows) {
 #pragma unroll
     for (int k = 0; k < kBatch; ++k) {
@@ -199,8 +200,9 @@ private:
       }
   }
 
-  /// Multiplies the weights of a batch by the inverse RMS of their rows.
-  /// Partial sums are added in warp order, so the result does not depend on
+  /// Multiplies each pair's weight in a batch by the inverse RMS of the pair's
+  /// row. `squares`: the calling thread's sums of squares, one per pair. The
+  /// warps' sums are added in warp order, so the result does not depend on
   /// timing.
   __device__ __forceinline__ void norm(int first,
                                        const float (&squares)[kBatch]) {

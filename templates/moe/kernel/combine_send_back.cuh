@@ -1,13 +1,14 @@
-//===- combine_send_back.cuh - sums sent to the tokens' ranks ---*- C++ -*-===//
+//===- combine_send_back.cuh - combines into the tokens' ranks --*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Combines like combine.cuh those tokens of all ranks that this rank owns, and
-// writes each sum directly to the place where send_back.cuh would send it. The
-// sums are never stored in this rank's own memory.
+// Combines the tokens of all ranks that this rank owns (moe/math/owners.cuh),
+// like moe/kernel/combine.cuh. Each output row is written directly to the
+// address to which moe/kernel/send_back.cuh would copy it, in the window of the
+// token's rank. The row is not stored in local memory first.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 // "In the window" is an address in the memory that ranks share
@@ -23,7 +24,7 @@
 //   exchange_counter: 0 on entry and on exit
 //   peers, status, int rank: see moe/exchange/meet.cuh
 //
-// Grid.x: any. CTAs loop over the kColumnBlocks column shares of each token.
+// Grid.x: any. CTAs loop over the kColumnBlocks column blocks of each token.
 //
 //===----------------------------------------------------------------------===//
 

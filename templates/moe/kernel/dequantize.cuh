@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// data = code * scale (* second_scale), for a caller who passes x as codes
+// data = code * scale (* second_scale), for callers that pass x as codes
 // (quantized values) that no engine multiplies. Products are f32 and rounded
 // once to the 16-bit type that the engine multiplies, as in
 // moe/math/emulated.cuh. A thread converts 8 adjacent columns of a row, which
-// share a scale. Codes of 4 and 6 bits are packed without gaps, so 8 codes are
-// whole bytes.
+// share a scale. Codes of 4 and 6 bits are packed without gaps, so 8 codes
+// occupy whole bytes.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   input: codes of a type of moe/math/codes.cuh, [rows, kColumns]
@@ -86,7 +86,7 @@ __device__ __forceinline__ void loadCodes8(const T *codes, long long at,
     values[i] = decode8th<T>(words, i);
 }
 
-/// Returns the index of the scale of an element.
+/// Returns the index of the scale of the element at (row, column).
 template <class Config>
 __device__ __forceinline__ long long scaleAt(long long row, int column) {
   if constexpr (Config::kScaleRows == kWholeExtent)

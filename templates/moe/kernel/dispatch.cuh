@@ -6,11 +6,12 @@
 //===----------------------------------------------------------------------===//
 //
 // Token t of this rank has slot rank * tokens + t in the windows of all ranks
-// (moe/exchange/windows.cuh). Ids and weights go to every rank. The row of x
-// and its scales go only to the token's owners, the ranks that hold one of its
-// experts (moe/math/owners.cuh). This rank is treated like any other. A slot
-// that receives no row keeps its old contents, which no kernel reads. The
-// kernel ends when the rows of all ranks have arrived (moe/exchange/meet.cuh).
+// (moe/exchange/windows.cuh). Its ids and weights are sent to every rank. Its
+// row of x and the row's scales are sent only to the token's owners, the ranks
+// that hold one of its experts (moe/math/owners.cuh). This rank also sends to
+// its own window. A slot that receives no row keeps its old contents, which no
+// kernel reads. The kernel ends when the rows of all ranks have arrived
+// (moe/exchange/meet.cuh).
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   x: [tokens], rows of kXBytes bytes
@@ -21,8 +22,8 @@
 //   topk_weights: float [tokens, kPairs]
 //   int tokens
 //   received_x, received_scale, received_second_scale, received_ids,
-//     received_weights: in the window, with the rows of all ranks; scales are
-//     present as above
+//     received_weights: in the window, with the rows of all ranks; the scales
+//     are present under the conditions above
 //   exchange_words: the start of the window
 //   exchange_counter: 0 on entry and on exit
 //   peers, status, int rank: see moe/exchange/meet.cuh
@@ -61,7 +62,8 @@ template <class Config> constexpr int sharedBytes() {
   return 0;
 }
 
-/// Copies all pieces of a row by calls of store(row, to, token, piece, loaded).
+/// Copies row `token` of matrix `from` to `to`, one copy chunk (piece) at a
+/// time, by calls of store(row, to, token, piece, loaded).
 template <int kBytes, class Store>
 __device__ __forceinline__ void copyWhole(Store store, const void *from,
                                           void *to, int token) {
@@ -75,8 +77,8 @@ template <class Config>
 __device__ __forceinline__ void dispatch(const typename Config::Args &args) {
   static_assert(checkDispatchConfig<Config>());
   using X = exchange::Row<Config::kXBytes>;
-  /// Bytes of a token's ids, and of its weights. They are copied as one array
-  /// over all tokens.
+  /// Bytes of one token's ids, and of its weights. Ids and weights are each
+  /// copied as one array over all tokens.
   constexpr int kPairBytes = 4 * Config::kPairs;
   using Pairs = exchange::Pieces<exchange::wordBytes(kPairBytes)>;
   using Ranks = RankSet<Config::kRanks>;
@@ -97,7 +99,7 @@ __device__ __forceinline__ void dispatch(const typename Config::Args &args) {
   if constexpr (Config::kProgrammatic)
     ptx::waitForPredecessor();
 
-  // Stores one piece of a row at each owner of its token.
+  // Stores one copy chunk of a token's row in the window of each owner.
   auto store = [&](auto row, void *to, int token, int piece,
                    const auto &loaded) {
     using Row = decltype(row);

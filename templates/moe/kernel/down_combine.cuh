@@ -6,14 +6,14 @@
 //===----------------------------------------------------------------------===//
 //
 // The second of the two launches of a layer with at most kTokens tokens and 64
-// pairs. Every CTA routes all tokens, like the first launch and while that
-// launch still runs, and issues its first weight copies. Then it loads the
-// intermediate rows into shared memory, quantized as Scaling specifies. A warp
-// computes some columns of the output for all experts:
-//   out[m, n] = sum over rows r of m, in their order, of weight[r] * (lhs[r, :]
-//     * rhs[expert of r, n, :] + bias) + residual[m, n]
+// pairs. Every CTA routes all tokens again, while the first launch still runs,
+// and issues its first weight copies. It then loads the intermediate rows into
+// shared memory, quantized as Scaling specifies. A warp computes some output
+// columns n for all experts:
+//   out[m, n] = sum over the rows r of token m, in row order, of weight[r] *
+//     (lhs[r, :] * rhs[expert of r, n, :] + bias) + residual[m, n]
 // The sum is f32 and rounded once. kRouteEarly: the predecessor did not write
-// what routing reads, so routing runs before griddepcontrol.wait.
+// the inputs of routing, so routing runs before griddepcontrol.wait.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   logits .. local_begin: as in route.cuh
@@ -165,8 +165,8 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// Adds the bias to the sums of the first lane of each row's lanes; the lanes
-  /// are reduced later.
+  /// Adds the bias to the accumulators. G::kLanes lanes share a weight row and
+  /// their accumulators are reduced later, so only the first of them adds it.
   static __device__ __forceinline__ void
   addBias(const Args &args, float (&sums)[G::kTileRows][G::kRows], int expert,
           int unit, int lane) {
@@ -184,8 +184,9 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// Adds the adapters' addends of the pairs of rows [firstRow, firstRow +
-  /// rows) to the sums of the first lane of each row's lanes.
+  /// Adds the adapters' addends of rows [firstRow, firstRow + rows) to the
+  /// accumulators. As in addBias, only the first of the lanes that share a
+  /// weight row adds them.
   static __device__ __forceinline__ void
   addAddend(const Args &args, float (&sums)[G::kTileRows][G::kRows],
             const routing::FewPairsOf<Config> &pairs, int firstRow, int rows,
@@ -206,8 +207,8 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// Reduces the totals over the lanes of each column and stores the output.
-  /// Lane m of these lanes stores the output of token m.
+  /// Reduces the totals over the lanes that share a column and stores the
+  /// output. Lane m of these lanes stores the output of token m.
   static __device__ __forceinline__ void
   store(const Args &args, float (&totals)[Config::kTokens][G::kRows], int unit,
         int lane) {
@@ -241,8 +242,8 @@ template <class Config> struct DownCombine {
   }
 };
 
-/// The second matmul for weights in slabs (weights pre-shuffled into MMA
-/// fragment order, moe/math/slabs.cuh).
+/// Computes the second matmul for weights in slabs (weights pre-shuffled into
+/// MMA fragment order, moe/math/slabs.cuh).
 template <class Config> struct DownCombineSlabs {
   using Args = typename Config::Args;
   using Pairs = routing::FewPairsOf<Config>;
@@ -251,8 +252,8 @@ template <class Config> struct DownCombineSlabs {
   static constexpr int kBytes = G::kBytes;
   static constexpr bool kEarly = Config::kRouteEarly && Config::kProgrammatic;
 
-  /// The items of a CTA for SlabStream. An item is one unit of output columns
-  /// with the tiles of all experts.
+  /// The work items of a CTA, for SlabStream. An item is one unit of output
+  /// columns, multiplied with the tiles of all experts.
   struct Items {
     const Args &args;
     const Pairs &pairs;
@@ -306,8 +307,9 @@ template <class Config> struct DownCombineSlabs {
         [&](int item) { finish(stream, item); });
   }
 
-  /// Adds the weighted sums of a tile's rows to the sums of their tokens.
-  /// Several rows of a tile may belong to one token, so lanes take turns.
+  /// Adds the accumulators of a tile, times the weights of the tile's rows, to
+  /// the totals `to` ([weight row, token]). Several rows of a tile may belong
+  /// to one token, so the lanes that hold different rows add in turns.
   static __device__ __forceinline__ void add(const Pairs &pairs,
                                              const SlabTile &tile,
                                              const float (&sums)[4], float *to,
@@ -328,8 +330,8 @@ template <class Config> struct DownCombineSlabs {
     }
   }
 
-  /// Stores the output of a unit's columns for all tokens: adds biases and
-  /// addends with the weights of their rows, then the residual.
+  /// Stores a unit's output columns for all tokens. Before, it adds biases and
+  /// addends, multiplied by the weights of their rows, and then the residual.
   template <class Stream>
   static __device__ __forceinline__ void finish(const Stream &stream,
                                                 int item) {
@@ -362,6 +364,7 @@ template <class Config> struct DownCombineSlabs {
       args.out[to] = fromFloat<Output>(sum);
     }
   }
+  /// Returns the bias plus the adapters' addend for a row and output column n.
   static __device__ __forceinline__ float
   addendOf(const Args &args, const Pairs &pairs, int expert, int row, int n) {
     float value = 0.0f;
@@ -386,7 +389,7 @@ template <class Config> constexpr auto downCombineOf() {
 } // namespace detail
 
 /// Returns the dynamic shared memory in bytes: the intermediate rows and the
-/// ring.
+/// weights' ring of pipeline stages.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkDownCombineConfig<Config>());
   return decltype(detail::downCombineOf<Config>())::kBytes;

@@ -6,14 +6,15 @@
 //===----------------------------------------------------------------------===//
 //
 // out[m] = sum over k of topk_weights[m, k] * (lhs[r, :] * rhs[expert of r]^T +
-// bias) with r = positions[m, k]. One launch computes the same bits as
-// grouped_matmul and combine do. A slice is kTileN columns of the result
+// bias) with r = positions[m, k]. The result is bitwise equal to the result of
+// two launches, grouped_matmul and combine. The kernel computes it slice by
+// slice; a slice is kTileN columns of the result
 // (moe/matmul/slices/stationary.cuh).
 //
-// The kernel serves token counts that are large enough to read the weights
-// once, and small enough that all rows of lhs fit into the shared memory of the
-// GPU at the same time. A CTA holds at most kRows rows and sums at most kTokens
-// tokens.
+// The kernel supports token counts that are large enough to read the weights
+// once, and small enough that all rows of lhs fit into the GPU's shared memory
+// at the same time. A CTA keeps at most kRows rows of lhs and computes the
+// weighted sums of at most kTokens tokens.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   lhs: [rows, kK]
@@ -27,7 +28,7 @@
 //   float rhs_scale [if Quant has one]
 //   bias: [kExperts, kN] [if kBias]
 //   add_bias: see moe/core/rank.cuh [optional]
-//   partials: [kBuffers, tokens * kPairs, kTileN], the buffers of slices
+//   partials: [kBuffers, tokens * kPairs, kTileN], the buffers for slices
 //   positions: int [tokens, kPairs]
 //   topk_weights: float [tokens, kPairs]
 //   int tokens

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // out[t] = sum over j of partials[t, j] for the owners j = 0, 1, ... of the
-// token, the ranks that hold one of its experts (moe/math/owners.cuh). The sum
+// token: the ranks that hold one of its experts (moe/math/owners.cuh). The sum
 // is f32 and rounded once. A token without an owner gets zeros. If a wait for
 // other ranks failed, the whole output is NaN.
 //
@@ -18,7 +18,7 @@
 //   out: Output [tokens, kHidden]
 //   exchange_words: the start of the window
 //
-// Grid.x: tokens * kColumnBlocks. Adjacent CTAs share a token.
+// Grid.x: tokens * kColumnBlocks. kColumnBlocks adjacent CTAs share a token.
 //
 //===----------------------------------------------------------------------===//
 
@@ -64,7 +64,7 @@ __device__ __forceinline__ void finalize(const typename Config::Args &args) {
   constexpr int kShare = ceilDiv(kVectors, Config::kColumnBlocks);
   constexpr int kOwners =
       mostOwners(Config::kExperts, Config::kRanks, Config::kPairs);
-  /// The number of owners whose sums are loaded together.
+  /// The number of owners whose partial sums are loaded together.
   constexpr int kBatch = minimum(kOwners, 8);
 
   int token = int(blockIdx.x) / Config::kColumnBlocks;

@@ -5,66 +5,114 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias) for the
-// sorted rows r of all experts. A CTA computes one tile at a time: kTileM rows
-// of one expert by kTileN weight rows. The engine decides how tiles reach CTAs:
-//   roles/grid.cuh             blockIdx.x maps to one tile
-//                              (moe/core/tile_order.cuh); all warps copy and
-//                              multiply
-//   roles/produce_consume.cuh  warp-specialized: a CTA starts at tile
-//                              blockIdx.x and then draws tiles from an atomic
-//                              cursor (moe/matmul/roles/tile_source.cuh)
-// Both files are in moe/matmul/. moe/matmul/contract.cuh lists the members of
-// an engine.
+// A grouped GEMM with one problem per expert. For each sorted row r of lhs:
 //
-// Args, in order. The condition for the presence of an argument is in brackets.
-//   lhs: Input [rows of lhs, kK]
-//   long long lhs_row_stride: in elements [absent if lhs is a TensorMap]
-//   rows: int [rows], the pair index of each sorted row; a row of lhs has
-//     kPairs pairs, so sorted row r reads row rows[r] / kPairs of lhs [if
+//   result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias)
+//
+// Sorted rows are (token, expert) pairs in the order of their experts. The list
+// `tiles` divides them into row tiles of at most kTileM rows of one expert. A
+// CTA computes one output tile at a time: a row tile by kTileN weight rows. The
+// engine determines which tiles a CTA computes:
+//
+//   moe/matmul/roles/grid.cuh
+//       The grid has one CTA per output tile. moe/core/tile_order.cuh maps
+//       blockIdx.x to the tile. All warps copy and multiply.
+//   moe/matmul/roles/produce_consume.cuh
+//       The kernel is persistent and warp-specialized. A CTA starts at tile
+//       blockIdx.x and then draws tiles from an atomic cursor
+//       (moe/matmul/roles/tile_source.cuh).
+//
+// moe/matmul/contract.cuh lists the members of an engine.
+//
+// Args, in order. [...] is the condition under which an argument is present.
+//
+//   lhs: Input [lhs rows, kK]
+//   lhs_row_stride: long long, in elements [unless lhs is a TensorMap]
+//   rows: int [sorted rows], the pair index of each sorted row. Sorted row r
+//     reads row rows[r] / kPairs of lhs. Without `rows` it reads row r. [if
 //     kGather]
-//   tiles: int4 {expert, first row, end row, 0}, the list of row tiles
-//   tile_count: int [3], {number of tiles, cursor of the first matmul, cursor
-//     of the second}
-//   rhs: Weight [experts, kN, kK]
-//   float lhs_scale [if Quant has a scale of lhs, see moe/quant/none.cuh]
-//   float rhs_scale [if Quant has one]
-//   rhs_second_scale, rhs_zero_point: see moe/quant/dequantize.cuh [if weights
-//     are dequantized and have them]
-//   bias: [experts, kN], in stored order: GateUpOrder, or gates first [if
-//     kBias]
-//   float lhs_second_scale [if lhs has scales of scales, see
-//     moe/matmul/feed/block_scales.cuh]
-//   add_bias: see moe/core/rank.cuh [optional]
-//   activation parameters of each expert: see moe/core/activation_numbers.cuh
-//     [optional]
-//   result: Result [rows, kN or kN / 2] [if there is no Scaling]
-//   With a Scaling (moe/matmul/epilogue/store_chunk.cuh), in place of result:
-//   static_scale: float [kScales] [if StaticTensor or FloatTensor]
-//   data: [rows, kN or kN / 2]
-//   scale: [1]; with Group128, which only a warp-specialized engine supports,
-//     [rows, groups of 128 columns]; absent if the result is emulated, in which
-//     case a tile has whole groups and the engine is not warp-specialized
+//   tiles: int4 [capacity], row tiles {expert, first row, end row, count}. Only
+//     warp-specialized engines use the last word; see kCounts below.
+//   tile_count: int [3], {number of row tiles, cursor of the layer's first
+//     matmul, cursor of its second matmul}
+//   rhs: Weight [experts, kN, kK], the packed weights; kInterleave specifies
+//     their gate and up row order
+//   lhs_scale: type and shape are listed below [if lhs has scales]
+//   rhs_scale: type and shape are listed below [if rhs has scales]
+//   rhs_second_scale: float, the scales of rhs_scale. The shape is in
+//     moe/quant/dequantize.cuh; with block scales, it is [experts, 2 for gate
+//     and up, else 1]. [if rhs_scale has second scales]
+//   rhs_zero_point: moe::i8, shape of rhs_scale [if Config::kZeroPoint]
+//   bias: float, bf16 or f16 [experts, kN], in the checkpoint's row order:
+//     Config::GateUpOrder (moe/core/gate_up.cuh), or all gates first if the
+//     Config has no GateUpOrder [if kBias]
+//   lhs_second_scale: float, the scales of lhs_scale: [kLhsSecondScales] static
+//     scales, whose maximum is used, or [lhs rows] if kLhsSecondScales is 0
+//     (moe/matmul/feed/block_scales.cuh) [if lhs_scale has second scales]
+//   add_bias: int, see moe/core/rank.cuh [if only one rank adds the bias]
+//   activation_alpha and others: float [experts], see
+//     moe/core/activation_numbers.cuh [if experts have their own parameters]
+//   result: Result [sorted rows, columns]. `columns` is kN, or kN / 2 with a
+//     gated activation. [if the Config has no Scaling]
 //
-// A warp-specialized engine has these differences:
-//   rhs is a moe::TensorMap by value: extents [kK, kN, experts], box [kTileK,
-//     kTileN, 1], 128-byte swizzle, zeros out of bounds. An engine that reads
-//     slabs (weights pre-shuffled into MMA fragment order, moe/math/slabs.cuh)
-//     has plain pointers rhs, rhs_scale and rhs_zero_point instead. rhs is also
-//     a plain pointer if codes are spread over bytes (spreadsCodes).
-//   lhs may also be a TensorMap unless kGather: extents [kK, rows], box
-//     [kTileK, min(kTileM, 64)], with the same swizzle and zeros.
-//   tile_count is also written: its word kCursor is an atomic cursor, 0 on
-//     entry.
-//   kAwaited is the value of tiles[i].w to wait for before the rows of row tile
-//     i are read; 0 waits for the whole predecessor grid.
-//   kCounts: tiles[i].w counts the column tiles of row tile i that are stored
-//     so far. It must be 0 on entry.
-// kTilesEarly: `tiles` and `tile_count` are final before the predecessor launch
-// ends, so weights are fetched before griddepcontrol.wait.
+// The types of lhs_scale and rhs_scale depend on the scheme:
 //
-// Grid.x: ceildiv(kN, kTileN) * capacity of the tile list. Warp-specialized: at
-// most the number of CTAs that are resident at the same time.
+//   block scales applied by the MMA
+//       Both are bytes, with the shapes in moe/matmul/feed/block_scales.cuh.
+//       kK and kTileK then count bytes of the MMA operands.
+//   dequantized weights
+//       rhs_scale has type Config::Scale and the shape in
+//       moe/quant/dequantize.cuh. lhs_scale is float.
+//   all others
+//       Both are float, with the shapes that quant::LhsScale and
+//       quant::RhsScale specify (moe/quant/none.cuh).
+//
+// If the Config has the type Scaling, the epilogue quantizes the result
+// (moe/matmul/epilogue/store_chunk.cuh). These arguments then replace `result`:
+//
+//   static_scale: float [kScales], whose maximum is used [if Scaling is
+//     quant::StaticTensor (moe/math/scaling.cuh), or an emulated Scaling with
+//     kStored, such as quant::FloatTensor (moe/math/emulated.cuh)]
+//   data: [sorted rows, columns], codes or emulated values
+//   scale: the scales of `data` [unless `data` has emulated values]:
+//     StaticTensor: float [1]
+//     quant::Group128: float [sorted rows, groups of 128 columns]
+//     an emulated Scaling that stores codes: bytes [sorted rows, groups]
+//
+// Group128 requires a warp-specialized engine. An emulated Scaling requires one
+// that is not warp-specialized, and tiles that contain whole groups.
+//
+// A warp-specialized engine differs as follows.
+//
+//   rhs   A moe::TensorMap by value: extents [kK, kN, experts], box [kTileK,
+//         kTileN, 1], 128-byte swizzle, zeros out of bounds. Engines that read
+//         slabs (weights pre-shuffled into MMA fragment order,
+//         moe/math/slabs.cuh) have plain pointers rhs, rhs_scale and
+//         rhs_zero_point instead. Engines for which spreadsCodes
+//         (moe/core/concepts.cuh) is true also have a plain pointer rhs.
+//   lhs   May be a moe::TensorMap unless kGather: extents [kK, lhs rows], box
+//         [kTileK, min(kTileM, 64)], 128-byte swizzle, zeros out of bounds.
+//
+// These members of its Config specify how the kernel overlaps with adjacent
+// launches:
+//
+//   kCursor      Index of the word of tile_count that is this matmul's atomic
+//                cursor. The word must be 0 on entry.
+//   kCounts      If true, the kernel increments tiles[i].w for each column tile
+//                of row tile i that it has stored. The word must be 0 on entry.
+//                The next matmul can then start before this one ends.
+//   kAwaited     Value that tiles[i].w must reach before the kernel reads the
+//                rows of row tile i: the predecessor matmul's number of column
+//                tiles. If 0, the kernel waits for the whole predecessor grid
+//                with griddepcontrol.wait.
+//
+// For all engines, kTilesEarly means that `tiles` and `tile_count` are final
+// before the predecessor launch ends. Weights are then prefetched before
+// griddepcontrol.wait.
+//
+// Grid.x is ceildiv(kN, kTileN) * capacity of `tiles`. For a warp-specialized
+// engine it is at most the number of CTAs that can be resident at the same
+// time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -118,8 +166,8 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
         "true if the column tiles of stored row tiles are counted");
     MOE_REQUIRE_VALUE(
         Config, kAwaited,
-        "column tiles that the predecessor "
-        "counts of a row tile to wait for; 0 waits for the whole launch");
+        "column tiles that the predecessor must have stored of a row tile "
+        "before it is read; 0 waits for the whole predecessor grid");
     MOE_REQUIRE_VALUE(Schedule, kProducerWarps, "producer warps");
     MOE_REQUIRE_VALUE(Schedule, kConsumerWarps, "consumer warps");
     MOE_REQUIRE_VALUE(Schedule, kProducerRegisters,
@@ -155,8 +203,8 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   static_assert(
       !isWarpSpecialized<typename Config::Mma> ||
           dequantizes<Config> == takesSlabs<typename Config::Mma>,
-      "a warp-specialized engine reads dequantized weights exactly if "
-      "they are in slabs");
+      "the weights of a warp-specialized engine must be slabs if and only if "
+      "they are dequantized");
   static_assert(!Config::Mma::kPromoted || Config::Quant::kPromoteK > 0,
                 "8-bit operands need Quant::kPromoteK > 0");
   if constexpr (quantizesResult<Config>) {

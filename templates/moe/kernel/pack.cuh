@@ -1,4 +1,4 @@
-//===- pack.cuh - stored weights to the order that kernels read -*- C++ -*-===//
+//===- pack.cuh - packs weights for the matmul kernels ----------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -9,18 +9,18 @@
 //   packCopy copies stored experts to the scratch buffer.
 //   packInterleave reads the scratch buffer and writes packed experts:
 //     kInterleave gate rows, their up rows, the next gate rows, and so on. The
-//     scratch buffer has the rows in GateUpOrder, or gates first if there is
-//     none.
-//   packStored does the same for elements whose layout in the scratch buffer is
-//     that of a checkpoint format.
-// The scratch buffer between the two steps allows packed weights to overwrite
-// the stored ones.
+//     scratch buffer has the rows in GateUpOrder, or gates first if the Config
+//     has no GateUpOrder.
+//   packStored does the same if the scratch buffer has a checkpoint format's
+//     bit layout. It also converts elements to their packed representation.
+// Because the scratch buffer is between the two steps, packed weights may
+// overwrite the stored weights.
 //
 // Args of all three, in order:
-//   source: packCopy reads from expert first_expert on; the others read from
-//     the start
-//   destination: packCopy writes from the start; the others write from expert
-//     first_expert on
+//   source: packCopy reads from expert first_expert on; packInterleave and
+//     packStored read the scratch buffer from its start
+//   destination: packCopy writes the scratch buffer from its start;
+//     packInterleave and packStored write from expert first_expert on
 //   order: int [experts, kColumns], see below [optional, packStored]
 //   int first_expert
 //   int experts
@@ -30,12 +30,13 @@
 // kBytesPerCta).
 //
 // packStored: source and destination are byte pointers, and kColumns counts
-// elements. An element has kBits as packed and kStoredBits as stored. A 32-bit
-// word holds kRowsPerWord rows or kColumnsPerWord columns; if both are 1, each
-// element is stored by itself. In memory the matrix of words is [rows,
-// columns], or [columns, rows] with kRowsLast. Element i of a word is in slot
-// (kSlots >> 4 * i) % 16, counted from the lowest bits. kAdded is added to each
-// element, then the bits of kFlipped are inverted.
+// elements. An element has kStoredBits bits in the source and kBits bits in the
+// destination. A 32-bit source word holds kRowsPerWord rows or kColumnsPerWord
+// columns; if both are 1, each element is stored separately. In memory the
+// matrix of words is [rows, columns], or [columns, rows] with kRowsLast.
+// Element i of a word is in slot (kSlots >> 4 * i) % 16, counted from the
+// lowest bits. If words hold several elements, kAdded is added to each element,
+// and then the bits of kFlipped are inverted.
 //
 // Optional members of the Config of packStored:
 //   kPowers: elements are ue8m0 and become f32.
@@ -50,8 +51,8 @@
 //     alternate every kAlternate rows, or follow each other if that is 0.
 //   kStoredRows, kStoredColumns: the extents in memory. The last rows of each
 //     part and the last columns may be padding, which is never read.
-//   kAtoms: 8-bit elements are stored in atoms of 128 x 4
-//     (moe/math/scale_atoms.cuh).
+//   kAtoms: 8-bit elements are stored in scale blocks of 128 x 4 (atoms,
+//     moe/math/scale_atoms.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -93,7 +94,8 @@ inline constexpr int kFragmentColumnsOf<Config> = Config::kFragmentColumns;
 template <class Config>
 inline constexpr bool storesPowers = requires { requires Config::kPowers; };
 
-/// True if stored elements are in atoms of 128 x 4 (moe/math/scale_atoms.cuh).
+/// True if stored elements are in scale blocks of 128 x 4
+/// (moe/math/scale_atoms.cuh).
 template <class Config>
 inline constexpr bool storesAtoms = requires { requires Config::kAtoms; };
 
@@ -124,8 +126,8 @@ template <class Config> constexpr int storedPartsAlternate() {
 
 } // namespace detail
 
-/// The stored matrix of an expert. It maps a row and a column of the packed
-/// matrix to the stored row and column.
+/// The stored matrix of an expert. row() and column() map a row and a column of
+/// the packed matrix to the stored matrix.
 template <class Config> struct StoredMatrix {
   static constexpr int kParts = detail::storedParts<Config>();
   static constexpr int kRepeatRows = detail::storedRowsRepeat<Config>();
@@ -236,7 +238,7 @@ template <> struct Chunk<16> {
   using Type = Vector16;
 };
 
-/// The largest vector type that divides a row evenly.
+/// The largest vector type whose size divides the size of a row.
 template <class Config> struct Vectors {
   static constexpr int kRowBytes =
       Config::kColumns * int(sizeof(typename Config::Element));
@@ -244,7 +246,8 @@ template <class Config> struct Vectors {
   using Type = typename Chunk<kBytes>::Type;
 };
 
-/// Calls move(v) for each vector v of this CTA's share of `experts` experts.
+/// Calls move(v) for each vector v that this CTA processes. All CTAs together
+/// process `experts` experts.
 template <class Config, class Move>
 __device__ __forceinline__ void forEachVector(int experts, Move move) {
   constexpr int kBytes = Vectors<Config>::kBytes;
@@ -296,8 +299,9 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
   }
 }
 
-/// Returns the packed row and column of element i of a run of words, for an
-/// expert in fragment order.
+/// Returns the packed row and column of element i of a run, for an expert in
+/// fragment order. A run is a group of words that holds whole elements
+/// (moe/math/slabs.cuh).
 template <class Config>
 __device__ __forceinline__ SlabPlace fragmentPlace(int run, int i) {
   if constexpr (Config::kFragmentColumns == 1)
@@ -319,8 +323,8 @@ __device__ __forceinline__ int storedRowOf(int packedRow) {
   }
 }
 
-/// Returns the stored column of a packed column. `expert` is an index among all
-/// experts.
+/// Returns the stored column of a packed column. `expert` is the expert's index
+/// among all experts, not among those in the scratch buffer.
 template <class Config>
 __device__ __forceinline__ int storedColumnOf(const typename Config::Args &args,
                                               int expert, int column) {
@@ -372,8 +376,8 @@ packInterleave(const typename Config::Args &args) {
 
 namespace detail {
 
-/// packStored into fragment order. A thread writes runs of words that hold
-/// whole elements.
+/// Implements packStored for a destination in fragment order. A thread writes
+/// runs: groups of words that hold whole elements.
 template <class Config>
 __device__ __forceinline__ void
 packFragments(const typename Config::Args &args) {

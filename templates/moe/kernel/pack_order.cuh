@@ -6,11 +6,12 @@
 //===----------------------------------------------------------------------===//
 //
 // Computes the column order of a weight with act-order. source [experts,
-// kColumns] is the group of each column. destination [experts, kColumns] lists
-// the columns of the first group, then those of the second, and so on,
-// ascending inside a group. Groups have kGroup columns, the last one the rest.
-// Extra columns of a group are dropped, and missing ones are filled with column
-// 0. One CTA per expert.
+// kColumns] is the index of each column's group. destination [experts,
+// kColumns] lists the columns of group 0, then the columns of group 1, and so
+// on, in ascending order within a group. A group has kGroup columns; the last
+// group has the remaining columns. If source assigns more columns to a group,
+// the extra columns are dropped. If it assigns fewer, the group is filled with
+// column 0. One CTA per expert.
 //
 // Args, in order:
 //   source: int [experts, kColumns]

@@ -6,11 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // Sorts all pairs by expert. One CTA places the pairs of a block of tokens
-// (moe/routing/blocks.cuh). It sums the block counts of kernel route over
-// earlier blocks and over all blocks, scans the experts, and ranks its own
-// pairs in order. The result is a stable counting sort without global atomics.
-// A block with more than 65535 pairs, the limit of the 16-bit ranks, is placed
-// in parts.
+// (moe/routing/blocks.cuh). It sums the counts per block, which kernel route
+// wrote, over earlier blocks and over all blocks. It then computes prefix sums
+// over the experts and ranks its own pairs in order. The result is a stable
+// counting sort without global atomics. A block with more than 65535 pairs, the
+// limit of the 16-bit ranks, is placed in parts.
 //
 // Args, in order:
 //   topk_ids: int [tokens, kPairs]
@@ -69,8 +69,8 @@ __device__ __forceinline__ void permute(const typename Config::Args &args) {
   static_assert(checkPermuteConfig<Config>());
   constexpr int kLocal = Config::kLocalExperts;
   constexpr int kThreads = Config::kThreads;
-  /// The number of interleaved slices of the blocks; threads sum the counts of
-  /// slices in parallel.
+  /// The number of interleaved sets (slices) of blocks. Different threads sum
+  /// the counts of different slices in parallel.
   constexpr int kSlices = maximum(1, kThreads / kLocal);
   __shared__ routing::Arrangement<kLocal, kThreads> shared;
   __shared__ int partialBefore[kSlices][kLocal];

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Permutes the columns of each row into the column order of its expert's
-// weight, for weights packed with act-order. One CTA permutes one sorted row.
-// Rows past the end of the last expert are not written.
+// Permutes the columns of each row into the column order of the weight of the
+// row's expert, for weights packed with act-order. One CTA permutes one sorted
+// row. Rows past the last expert's end are not written.
 //   result[r, c] = input[r, order[e, c]] for sorted row r of expert e
 //   If the kernel gathers: result[rows[r], c] = input[rows[r] / kPairs,
 //     order[e, c]]

@@ -8,19 +8,21 @@
 // data = input / scale, rounded to nearest even and saturated. `Scaling`
 // specifies which values share a scale:
 //   Group128      128 adjacent values of a row; 16 lanes per group
-//                 (PowerGroup128: powers of two)
-//   Token         a row; one or more warps per row (TokenOfBytes: of
+//                 (PowerGroup128: the scale is a power of two)
+//   Token         a row; one or more warps per row (TokenOfBytes: quantizes to
 //                 integers)
-//   StaticTensor  all values; the largest of the static scales of all experts
-//   DynamicTensor all values; computed from the block maxima that kernel amax
-//                 wrote (DynamicTensorOfBytes: of integers)
-//   Rounded       none; values or products are rounded to the type of data
-//   Scalings of moe/math/emulated.cuh: data are the values that the codes
+//   StaticTensor  all values; the scale is the largest of the experts' static
+//                 scales
+//   DynamicTensor all values; the scale is computed from the block maxima that
+//                 kernel amax wrote (DynamicTensorOfBytes: quantizes to
+//                 integers)
+//   Rounded       no scale; values or products are rounded to the type of data
+//   Scalings of moe/math/emulated.cuh: data holds the values that the codes
 //     represent, in the type that the engine multiplies; no scale is stored
 // The number of rows is:
 //   offsets[kExperts] with kByOffsets (sorted rows)
-//   tokens * kPairs with row_weights: each pair has a row, the token's row
-//     times its weight
+//   tokens * kPairs with row_weights: each pair has a row, which is the token's
+//     row times the pair's weight
 //   tokens * kExperts with expert_num_tokens (batched rows); slots at or past
 //     the expert's count are skipped
 //   tokens otherwise
@@ -45,7 +47,7 @@
 //   Group128: ceildiv(capacity * groups, kThreads / 16)
 //   Token, and emulated scalings by row: ceildiv(capacity, rows of a CTA); see
 //     kRowThreads in moe/quant/quantize_rows.cuh
-//   other emulated scalings: one thread for 8 columns, including padding
+//   other emulated scalings: one thread per 8 columns, including padding
 //     columns at the ends of groups
 //   otherwise: ceildiv(capacity, kBlockRows)
 //
@@ -58,8 +60,8 @@
 //   tokens: int [absent if kByOffsets]
 //   valid_tokens: int [1] or null [if the rows are tokens]
 //   block_amax: float, written: the maximum of each kBlockRows rows
-// Grid.x: ceildiv(capacity, kBlockRows). Only maxima are computed, so the
-// result does not depend on order. Scaling is DynamicTensor, or
+// Grid.x: ceildiv(capacity, kBlockRows). Maxima do not depend on the order of
+// their computation, so neither does the result. Scaling is DynamicTensor, or
 // DynamicTensorOfBytes, for which NaN is the maximum.
 //
 //===----------------------------------------------------------------------===//
@@ -94,6 +96,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
+/// Returns the number of rows, as listed at the top of this file.
 template <class Config>
 __device__ __forceinline__ int rowsOf(const typename Config::Args &args) {
   if constexpr (Config::kByOffsets)
@@ -104,7 +107,7 @@ __device__ __forceinline__ int rowsOf(const typename Config::Args &args) {
     return args.tokens * weighedPairs<Config>();
 }
 
-/// Returns the number of rows that contribute to a scale of all values.
+/// Returns the number of rows that contribute to a per-tensor scale.
 template <class Config>
 __device__ __forceinline__ int countedRows(const typename Config::Args &args) {
   int rows = rowsOf<Config>(args);

@@ -13,11 +13,11 @@
 //     scale or zero point.
 //   packCodes computes the codes (quantized values) from these parameters, in
 //     the order that kernels read (moe/kernel/pack.cuh).
-// A weight has kParts matrices (gates and ups), each of which is quantized by
-// itself. They are stored one after the other, or alternate row by row with
-// kAlternate. If groups are single rows, parameters are in the order of the
-// stored rows; otherwise they are in the order of parts. Scales that are powers
-// of two may be stored as f32.
+// A weight has kParts matrices (gates and ups), which are quantized separately.
+// With kAlternate, their rows alternate; otherwise one matrix follows the
+// other. If groups are single rows, the parameters are in the order of the
+// stored rows; otherwise all parameters of one matrix precede those of the next
+// matrix. Scales that are powers of two may be stored as f32.
 //
 // Args of packScales, in order. The condition for the presence of an argument
 // is in brackets. All pointers start at expert 0.
@@ -33,7 +33,7 @@
 //
 // Args of packCodes, in order:
 //   source: starts at expert first_expert
-//   unsigned char destination: starts at expert 0, like all that follow
+//   unsigned char destination: starts at expert 0, as do all following pointers
 //   scale
 //   second_scale: float [if there are two levels]
 //   zero_point: unsigned char [if kZeroPoints]
@@ -103,7 +103,8 @@ using WeightScalingOf =
                          typename Config::Rule, Config::kShares,
                          Config::kZeroPoints>;
 
-/// The groups of an expert, and the index of each group's parameter.
+/// The groups of an expert, and the index of each group's parameter. A part is
+/// one of the kParts matrices.
 template <class Config> struct WeightGroups {
   static constexpr int kPartRows = Config::kRows / Config::kParts;
   static constexpr int kDown = ceilDiv(kPartRows, Config::kGroupRows);
@@ -120,6 +121,7 @@ template <class Config> struct WeightGroups {
   static __device__ __forceinline__ int partOf(int stored) {
     return Config::kAlternate ? stored % Config::kParts : stored / kPartRows;
   }
+  /// Returns the index of the parameter for the element at (stored, column).
   static __device__ __forceinline__ int numberOf(int stored, int column) {
     int down = stored;
     if constexpr (!kByRow) {
@@ -148,8 +150,8 @@ __device__ __forceinline__ void loadWeights(const T *from,
   }
 }
 
-/// Reduces the range of a group over its threads and returns it in each of
-/// them. All threads of the CTA must call it.
+/// Reduces `range` over the threads of a group and returns the group's range in
+/// each of these threads. All threads of the CTA must call it.
 template <int kThreads, int kGroupThreads>
 __device__ __forceinline__ quant::Range rangeOfGroup(quant::Range range) {
 #pragma unroll

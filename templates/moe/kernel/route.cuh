@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Routes tokens. One CTA routes a block of tokens (moe/routing/blocks.cuh), and
-// one warp one token at a time: it scores, selects and normalizes, or reads the
-// given ids and weights. The pairs are then handled in one of three ways:
+// Routes tokens. One CTA routes a block of tokens (moe/routing/blocks.cuh); a
+// warp routes one token at a time. It scores, selects and normalizes, or reads
+// the ids and weights that the caller passes. The pairs are then handled in one
+// of three ways:
 //   By default, the pairs of the block are counted per expert for kernel
 //     permute.
 //   With kPermute, the CTAs of the grid, which are one cluster of kCluster,
@@ -16,7 +17,7 @@
 //   If the kernel is only a part of a layer, nothing is counted.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
-//   const void *logits: [tokens, E]; null: ids are given
+//   const void *logits: [tokens, E]; null if the caller passes ids and weights
 //   ElementCode logits_type: F32, F16 or BF16
 //   const void *given_ids: [tokens, kTopK]
 //   ElementCode given_ids_type: I32 or I64
@@ -37,8 +38,8 @@
 //     permute.cuh [if kPermute]
 //   positions: int [tokens, kPairsOf], written: the pair's own index if its
 //     expert is local to this rank, else -1 [optional in a part of a layer]
-// With a Scaling, the CTAs that follow the routing CTAs quantize x at the same
-// time (quantize.cuh; not DynamicTensor). Args then continue with:
+// With a Scaling, the CTAs after the routing CTAs quantize x at the same time
+// (moe/kernel/quantize.cuh; not DynamicTensor). Args then continue with:
 //   input: Input [tokens, kColumns]
 //   long long input_row_stride: in elements
 //   static_scale: float [kScales] [if StaticTensor]
@@ -130,7 +131,7 @@ template <class Config> struct RouteShared<Config, false> {
 };
 
 template <class Config> struct RouteShared<Config, true> {
-  /// The local experts of the CTA's pairs, or -1.
+  /// The local expert of each of the CTA's pairs, or -1.
   short ids[Config::kBlockTokens * routing::kPairsOf<Config>];
   union {
     routing::TokenMasks<Config> masks;
@@ -138,7 +139,10 @@ template <class Config> struct RouteShared<Config, true> {
   };
 };
 
-/// Sorts the pairs of all tokens. The CTA must have synchronized before.
+/// Sorts the pairs of all tokens by expert; the CTAs of the cluster share the
+/// work. If isFew, the first CTA sorts alone. `rank`: rank of the CTA in the
+/// cluster. `twice`: a token of this CTA has an expert twice. The CTA must have
+/// synchronized before.
 template <class Config>
 __device__ __forceinline__ void
 arrangeRouted(const typename Config::Args &args,
@@ -193,8 +197,8 @@ arrangeRouted(const typename Config::Args &args,
       args.counts);
 }
 
-/// Stores the expert and the weight of a pair, and the caller's outputs ids and
-/// weights.
+/// Stores a pair's expert and weight for later kernels, and its id and weight
+/// in the outputs `ids` and `weights` for the caller.
 template <class Config>
 __device__ __forceinline__ void storePair(const typename Config::Args &args,
                                           long long pair, int lane, int expert,
@@ -210,9 +214,9 @@ __device__ __forceinline__ void storePair(const typename Config::Args &args,
       args.weights[pair] = weight;
 }
 
-/// Routes a token. Each lane receives the expert of one of its pairs, the id
-/// that outputs show, and the weight. kLoaded: `logits` already holds the
-/// token's logits.
+/// Routes a token. Each lane receives the expert of one of the token's pairs,
+/// the id for the output `ids`, and the weight. kLoaded: `logits` already holds
+/// the token's logits.
 template <class Config, bool kLoaded>
 __device__ __forceinline__ void routePair(const typename Config::Args &args,
                                           routing::TokenLogits<Config> &logits,
@@ -230,7 +234,8 @@ __device__ __forceinline__ void routePair(const typename Config::Args &args,
   }
 }
 
-/// Zeroes the counts of a block, if pairs are counted for kernel permute.
+/// Zeroes the counts per expert in shared memory, if pairs are counted for
+/// kernel permute.
 template <class Config, class Shared>
 __device__ __forceinline__ void clearCounts(Shared &shared) {
   if constexpr (countsPairs<Config>()) {
@@ -264,7 +269,7 @@ __device__ __forceinline__ void route(const typename Config::Args &args) {
   int warp = int(threadIdx.x) / 32, lane = int(threadIdx.x) % 32;
 
   int block = int(blockIdx.x), firstToken, blockTokens;
-  // True if one CTA sorts the few pairs faster than CTAs exchange counts.
+  // True if one CTA sorts the pairs faster than several CTAs exchange counts.
   bool isFew = false;
   if constexpr (Config::kPermute) {
     isFew = args.tokens * kPairs <= 32 && args.tokens <= Config::kBlockTokens;

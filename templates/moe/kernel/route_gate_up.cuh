@@ -7,8 +7,8 @@
 //
 // The first of the two launches of a layer with at most kTokens tokens and 64
 // pairs. Every CTA routes all tokens and loads x into shared memory, quantized
-// as Scaling specifies. Its warps then compute, for the pairs in the order of
-// their experts:
+// as Scaling specifies. The warps of all CTAs then compute the rows r of all
+// pairs, sorted by expert:
 //   result[r, :] = activation(x[token of r, :] * rhs[expert of r]^T + bias)
 // CTA 0 also writes the routing outputs.
 //
@@ -58,14 +58,15 @@ template <class Config> constexpr bool checkRouteGateUpConfig() {
 
 namespace detail {
 
-/// The routing, whose outputs CTA 0 stores, and the store of results. Both
-/// variants of the matmul share it.
+/// Stores the matmul results and, in CTA 0, the routing outputs. RouteGateUp
+/// and RouteGateUpSlabs derive from this class.
 template <class Config> struct GateUpResults {
   using Args = typename Config::Args;
   using Pairs = routing::FewPairsOf<Config>;
 
-  /// The routing of all tokens. choose is followed by a barrier and arrange.
-  /// Only CTA 0 calls weigh.
+  /// The routing of all tokens. After choose, all threads synchronize and call
+  /// arrange. Only CTA 0 calls weigh, because only the routing outputs need
+  /// weights.
   using Route = routing::FewRoute<Config, false>;
   struct Show {
     const Args &args;
@@ -81,6 +82,8 @@ template <class Config> struct GateUpResults {
     }
   };
 
+  /// Stores each local expert's number of pairs in args.counts. Only CTA 0
+  /// stores.
   static __device__ __forceinline__ void countRows(const Args &args,
                                                    const Pairs &pairs) {
     if (blockIdx.x != 0 || !args.counts)
@@ -94,9 +97,10 @@ template <class Config> struct GateUpResults {
     }
   }
 
-  /// Adds bias and addend to the sums of one result, a gate and its up or one
-  /// weight row, applies the activation and stores the result. weightRow(c)
-  /// returns the packed row of part c.
+  /// Adds bias and addend to the accumulators of one result, applies the
+  /// activation and stores the result. `sums` holds a gate and its up value
+  /// (kParts = 2), or one value (kParts = 1). weightRow(c) returns the packed
+  /// weight row of sums[c].
   template <int kParts, class WeightRow>
   static __device__ __forceinline__ void
   store(const Args &args, float (&sums)[kParts], const Pairs &pairs, int expert,
@@ -126,7 +130,8 @@ template <class Config> struct GateUpResults {
   }
 };
 
-/// The first matmul for weights in rows, by dot products.
+/// Computes the first matmul by dot products, for weights that are stored as
+/// rows.
 template <class Config> struct RouteGateUp : GateUpResults<Config> {
   using Args = typename Config::Args;
   using Results = GateUpResults<Config>;
@@ -201,8 +206,8 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
     Results::countRows(args, pairs);
   }
 
-  /// Reduces the sums over the lanes of each weight row. Lane i of these lanes
-  /// stores the results of tile row i.
+  /// Reduces the accumulators over the lanes that share a weight row. Lane i of
+  /// these lanes stores the results of tile row i.
   static __device__ __forceinline__ void
   store(const Args &args, float (&sums)[G::kTileRows][G::kRows],
         const routing::FewPairsOf<Config> &pairs, int4 tile, int rows, int unit,
@@ -238,8 +243,8 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
   }
 };
 
-/// The first matmul for weights in slabs (weights pre-shuffled into MMA
-/// fragment order, moe/math/slabs.cuh).
+/// Computes the first matmul for weights in slabs (weights pre-shuffled into
+/// MMA fragment order, moe/math/slabs.cuh).
 template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   using Args = typename Config::Args;
   using Results = GateUpResults<Config>;
@@ -249,14 +254,15 @@ template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   static constexpr int kBytes = G::kBytes;
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kUnitResults = G::kRows / kParts;
-  /// Returns the row, within a unit, of part c of result i.
+  /// Returns the weight row, relative to its unit, of part c (gate or up) of
+  /// result i.
   static __device__ __forceinline__ int rowOf(int i, int c) {
     constexpr int kSlabResults = 16 / kParts;
     return i / kSlabResults * 16 + i % kSlabResults + c * 8;
   }
 
-  /// The items of a CTA for SlabStream. An item is one unit of weight rows by
-  /// one tile.
+  /// The work items of a CTA, for SlabStream. An item is one unit of weight
+  /// rows, multiplied with one tile of rows.
   struct Items {
     const Args &args;
     const Pairs &pairs;
@@ -336,7 +342,8 @@ template <class Config> constexpr auto routeGateUpOf() {
 
 } // namespace detail
 
-/// Returns the dynamic shared memory in bytes: x and the ring.
+/// Returns the dynamic shared memory in bytes: x and the weights' ring of
+/// pipeline stages.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkRouteGateUpConfig<Config>());
   return decltype(detail::routeGateUpOf<Config>())::kBytes;

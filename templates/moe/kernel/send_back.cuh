@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Row s * own + t of the partial sums is the sum of token t of rank s; every
-// rank has `own` tokens. If this rank is the j-th owner of the token
-// (moe/math/owners.cuh), it writes the row to back[t, j] in the window of rank
-// s. The kernel ends when the sums of all ranks have arrived
-// (moe/exchange/meet.cuh).
+// Sends each token's partial sums from an owner back to the token's rank. Each
+// rank has `own` tokens. Row s * own + t of `partials` belongs to token t of
+// rank s. If this rank is the token's j-th owner (moe/math/owners.cuh), it
+// writes the row to back[t, j] in the window of rank s. The kernel ends when
+// the partial sums of all ranks have arrived (moe/exchange/meet.cuh).
 //
 // Args, in order:
 //   partials: [tokens], rows of kPartialsBytes bytes

@@ -5,21 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Prepares the MLP of the shared experts: row t is token t, and all rows belong
-// to one expert. Each thread places one token. The first CTA also cuts the rows
-// into tiles, like permute.
+// Prepares the matmuls of the shared experts' MLP: row t is token t, and all
+// rows belong to one expert. Each thread places one token. The first CTA also
+// divides the rows into tiles, as kernel permute does.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
-//   valid_tokens: int [1], the number of tokens that take part, or null
+//   valid_tokens: int [1], the number of tokens that have a row, or null
 //     [optional]
 //   int tokens
 //   shared_gate: [tokens], F32, F16 or BF16 [optional; without it weights are
 //     1]
-//   shared_gate_type: its ElementCode [if there is a shared_gate]
+//   shared_gate_type: ElementCode of shared_gate [if there is a shared_gate]
 //   tiles: int4 {0, first row, end row, 0}, written
 //   tile_count: int [3], written as {number of tiles, 0, 0}
 //   offsets: int [2], written as {0, rows}
-//   positions: int [tokens], written: the row, or -1
+//   positions: int [tokens], written: the token's row, or -1
 //   topk_weights: float [tokens], written
 //
 // Grid: ceil(tokens / kThreads).

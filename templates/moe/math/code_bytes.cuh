@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Exact conversions of four codes of 4 bits to four elements of 8 bits. Codes
-// of i4 (0 to 15) represent the code minus 8. The first code becomes the lowest
-// byte. The codes are contiguous, the first in the lowest bits, or are halves
-// of four bytes.
+// Exact conversions of four 4-bit codes (quantized values) to four 8-bit
+// elements. An i4 code (0 to 15) represents the code minus 8. The codes are
+// either contiguous, with the first code in the lowest bits, or the low or high
+// nibbles of four bytes. The first code becomes the lowest byte of the result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,14 +16,14 @@
 
 namespace moe::detail {
 
-/// Converts four codes of i4, minus 8, to i8.
+/// Converts four contiguous i4 codes, minus 8, to i8.
 __device__ __forceinline__ unsigned integersOf4(unsigned codes) {
   unsigned spread = __byte_perm(codes & 0x0f0fu, codes >> 4 & 0x0f0fu, 0x5140);
   // Bit 7 prevents a borrow from the adjacent byte if a code is less than 8.
   return ((spread | 0x80808080u) - 0x08080808u) ^ 0x80808080u;
 }
 
-/// Converts four codes of i4, minus 8, to e4m3.
+/// Converts four contiguous i4 codes, minus 8, to e4m3.
 __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
   // Codes from 8 on represent 0 to 7; codes below 8 represent -8 to -1.
   unsigned place = codes & 0x7777u;
@@ -33,21 +33,21 @@ __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
   return (above & isAbove) | (below & ~isAbove);
 }
 
-/// Converts codes of i4, minus 8, in the low halves of bytes to e4m3 times
-/// 2^-9. The e4m3 values up to 2^-5 are the multiples of 2^-9, so the bits of n
-/// * 2^-9 are n.
+/// Converts i4 codes, minus 8, in the low nibbles of four bytes to e4m3 values
+/// times 2^-9. The e4m3 value n * 2^-9 has the bit pattern n for n from 0 to
+/// 16, so integer arithmetic on the bytes yields the result.
 __device__ __forceinline__ unsigned floatsOfHalves(unsigned bytes) {
   // A byte is 1 if its code is less than 8.
   unsigned below = (~bytes & 0x08080808u) >> 3;
-  // Such bytes become the sign and 15 - code. Each low half is then at least 8,
-  // so the subtraction does not borrow.
+  // In such bytes, the XOR sets the sign bit and yields 15 - code. Each low
+  // nibble is then at least 8, so the subtraction does not borrow.
   unsigned sizes = (bytes & 0x0f0f0f0fu) ^ below * 0x8fu;
   return sizes + below - 0x08080808u;
 }
 
-/// Converts four e2m1 to e4m3 times 2^-6. Exponents and mantissas stay the
-/// same, also those of subnormal values. `kHigh`: codes are the high halves of
-/// bytes, else the low halves.
+/// Converts four e2m1 codes to e4m3 values, times 2^-6. Exponent and mantissa
+/// bits are copied unchanged, also for subnormal values. kHigh: the codes are
+/// the high nibbles of bytes; otherwise they are the low nibbles.
 template <bool kHigh>
 __device__ __forceinline__ unsigned smallFloatsOfHalves(unsigned bytes) {
   unsigned signs = kHigh ? bytes : bytes << 4;

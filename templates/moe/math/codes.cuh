@@ -63,8 +63,8 @@ template <> inline constexpr int kNumbers<e2m1x2> = 2;
 template <class T> inline constexpr float kZero = 0.0f;
 template <> inline constexpr float kZero<i4> = 8.0f;
 
-/// Returns the value of a code. `code`: the code is in the lowest bits; higher
-/// bits are ignored.
+/// Returns the value of the code in the lowest bits of `code`. Higher bits are
+/// ignored.
 template <class T> __device__ __forceinline__ float decode(unsigned code);
 
 template <> __device__ __forceinline__ float decode<e4m3>(unsigned code) {

@@ -27,7 +27,7 @@ __device__ __forceinline__ unsigned char e4m3ByInteger(float value) {
   if (size >= kLargest)
     return (unsigned char)(sign | 0x7eu);
   if (size < kSmallest) {
-    // The last bit of 2^14 + x has weight 2^-9, like that of a subnormal.
+    // The last bit of 2^14 + x has weight 2^-9, like a subnormal's last bit.
     float sum = __uint_as_float(size) + 16384.0f;
     return (unsigned char)(sign | (__float_as_uint(sum) - 0x46800000u));
   }
@@ -43,7 +43,7 @@ __device__ __forceinline__ unsigned scaledHalves(unsigned codes) {
   return (spread & 0x00800080u) << 8 | (spread & 0x007f007fu) << 7;
 }
 
-/// Returns 0x7e00 in each half that holds a converted NaN, and 0 in others.
+/// Returns 0x7e00 in each half that holds a converted NaN, and 0 otherwise.
 __device__ __forceinline__ unsigned halvesNan(unsigned scaled) {
   return (((scaled & 0x7fff7fffu) + 0x00800080u) >> 14 & 0x00010001u) * 0x7e00u;
 }

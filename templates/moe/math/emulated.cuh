@@ -5,22 +5,26 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Activations of a scheme are emulated if its weights are dequantized. Each
+// A scheme's activations are emulated if its weights are dequantized. Each
 // activation is quantized, dequantized again, and rounded once to the 16-bit
 // type that the engine multiplies. All arithmetic before that rounding is f32
-// with IEEE divisions, or is bitwise equal to it, so that every engine and
-// every arch yields the same result. `T` is the element type of the codes
-// (quantized values).
+// with IEEE divisions, or is bitwise equal to such arithmetic, so that every
+// engine and every arch yields the same result. `T` is the element type of the
+// codes (quantized values).
 //
 // A Scaling in this file has:
 //
-//   kColumns  elements of a row that share a scale; 0: those that share `outer`
-//   kOuter    the values that share a number in addition to the scales
-//   outer()   returns that number, from the largest magnitude or a stored scale
-//   scale()   returns the scale of a group, from its largest magnitude
+//   kColumns  number of adjacent elements of a row that share a scale; 0: all
+//             elements that share an outer factor
+//   kOuter    the elements that share an outer factor, which is applied in
+//             addition to the scales: none, a row, or the tensor
+//   outer()   returns the outer factor, computed from the largest magnitude or
+//             from a stored scale
+//   scale()   returns the scale of a group, computed from the group's largest
+//             magnitude and the outer factor
 //   value()   returns the dequantized value of x
-//   code()    returns the value of x's code, without the scale; only Scalings
-//             whose codes tensor cores multiply have it
+//   code()    returns the quantized value of x, not multiplied by the scale;
+//             only Scalings whose codes tensor cores multiply have it
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +39,7 @@ namespace moe::quant {
 /// two.
 template <class T> struct Format;
 template <int kExponentBits, int kMantissa> struct FloatFormat {
-  static constexpr bool kHasNan = false; ///< for encoded types: has a NaN
+  static constexpr bool kHasNan = false; ///< true if codes can be NaN
   static constexpr int kMantissaBits = kMantissa;
   static __device__ __forceinline__ float nearest(float value, float largest) {
     return detail::nearestSmallFloat<kExponentBits, kMantissa>(value, largest);
@@ -75,9 +79,9 @@ template <class T> __device__ __forceinline__ float nearest(float value) {
   return Format<T>::nearest(value, Format<T>::kLargest);
 }
 
-/// Rules for scales that are powers of two. of() returns the exponent of the
-/// scale, from the largest magnitude. Even: the exponent of that magnitude,
-/// rounded to the format's mantissa bits, minus kExponent.
+/// Rules for scales that are powers of two. of() returns the scale's exponent,
+/// computed from the group's largest magnitude. Even: the exponent of that
+/// magnitude after rounding to the format's mantissa bits, minus kExponent.
 struct Even {
   template <class T> static __device__ __forceinline__ int of(float largest) {
     unsigned half = 1u << (22 - Format<T>::kMantissaBits);
@@ -86,10 +90,12 @@ struct Even {
   }
 };
 /// Rule with which nothing saturates: the exponent of the f32 quotient of the
-/// largest magnitude and the largest code, rounded up. It follows from the
-/// mantissas of both, because that quotient rounds to a power of two in one
-/// case only: above 2^-127, the smallest scale, by less than half of a
-/// subnormal.
+/// largest magnitude and kLargest, rounded up. The exponent is computed from
+/// the bits of both floats without a division. The bits yield the exact
+/// quotient's exponent. This exponent differs from the rounded quotient's
+/// exponent only if rounding yields a power of two. That happens in one case:
+/// the exact quotient exceeds 2^-127, the smallest scale, by less than half of
+/// a subnormal. `kLeast` covers this case.
 struct Ceil {
   template <class T> static __device__ __forceinline__ int of(float largest) {
     constexpr unsigned kLargest =
@@ -114,7 +120,7 @@ struct Floor {
   }
 };
 
-/// The values that share a number in addition to the scales of groups.
+/// The elements that share an outer factor.
 enum class Outer { None, Row, Tensor };
 
 /// The base of emulated scalings.
@@ -126,7 +132,7 @@ struct Emulated {
   static __device__ __forceinline__ float outer(float) { return 1.0f; }
 };
 
-/// Scalings whose dequantized values are codes times a scale.
+/// Scalings whose dequantized values are the product of code and scale.
 template <class T> struct Scaled : Emulated {
   using Element = T;
   static __device__ __forceinline__ float value(float x, float scale, float) {
@@ -134,18 +140,18 @@ template <class T> struct Scaled : Emulated {
   }
 };
 
-/// Scales of groups along the row that are powers of two (ue8m0).
+/// Power-of-two scales (ue8m0), one per kGroup adjacent elements of a row.
 template <class T, class Rule, int kGroup> struct PowerGroups : Scaled<T> {
   static constexpr int kColumns = kGroup;
   static __device__ __forceinline__ float scale(float largest, float) {
-    // The same lower bound as for f32 scales of such groups.
+    // FloatGroups has the same lower bound.
     if constexpr (kSame<T, e4m3> && kGroup == 128)
       largest = fmaxf(largest, 1e-10f);
     int exponent = Rule::template of<T>(largest);
     return detail::powerOfTwo(unsigned(min(max(exponent + 127, 0), 254)));
   }
   /// Multiplies by the reciprocal, which is a power of two, too. The result is
-  /// bitwise equal to that of the division, with a tenth of its instructions.
+  /// bitwise equal to the division's result, with a tenth of the instructions.
   static __device__ __forceinline__ float code(float x, float scale, float) {
     float inverse = detail::powerOfTwo(254 - (__float_as_uint(scale) >> 23));
     return nearest<T>(__fmul_rn(x, inverse));
@@ -156,8 +162,8 @@ template <class T, class Rule, int kGroup> struct PowerGroups : Scaled<T> {
   }
 };
 
-/// An emulated scaling with code() whose result is stored as codes, with a
-/// scale for each group, instead of dequantized values.
+/// An emulated scaling that has code(). Its results are stored as codes with
+/// one scale per group instead of as dequantized values.
 template <class Scaling> struct Encoded : Scaling {
   static constexpr bool kEncoded = true;
 };
@@ -166,7 +172,7 @@ template <class Scaling> struct Encoded : Scaling {
 template <class Scaling>
 inline constexpr bool isEncoded = requires { Scaling::kEncoded; };
 
-/// f32 scales of groups along the row.
+/// f32 scales, one per kGroup adjacent elements of a row.
 template <class T, int kGroup> struct FloatGroups : Scaled<T> {
   static constexpr int kColumns = kGroup;
   static __device__ __forceinline__ float scale(float largest, float) {
@@ -174,7 +180,7 @@ template <class T, int kGroup> struct FloatGroups : Scaled<T> {
   }
 };
 
-/// f32 scales of rows.
+/// f32 scales, one per row.
 template <class T> struct FloatRows : Scaled<T> {
   static constexpr int kColumns = 0;
   static constexpr Outer kOuter = Outer::Row;
@@ -190,7 +196,8 @@ template <class T> struct FloatRows : Scaled<T> {
   }
 };
 
-/// One f32 scale of all values, stored or from their largest magnitude.
+/// One f32 scale for the whole tensor. If kDynamic, it is computed from the
+/// tensor's largest magnitude; otherwise it is stored.
 template <class T, bool kDynamic> struct FloatTensor : Emulated {
   static constexpr int kColumns = 0;
   static constexpr bool kOfMaxima = kDynamic, kStored = !kDynamic;
@@ -209,8 +216,9 @@ template <class T, bool kDynamic> struct FloatTensor : Emulated {
   }
 };
 
-/// e4m3 scales of groups along the row, which have a second scale: a stored
-/// one, or one of each row. outer() returns the reciprocal of the second scale.
+/// e4m3 scales, one per kGroup adjacent elements of a row, with a second scale:
+/// a stored scale of the tensor, or one scale per row. outer() returns the
+/// reciprocal of the second scale.
 template <class T, int kGroup, bool kPerRow> struct TwoLevels : Emulated {
   using Element = T;
   static constexpr int kColumns = kGroup;

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Data structures that kernels that wait for other ranks, the host device and
-// the runtime share: the words at the start of every rank's window, and the
-// block of host memory that a wait polls and to which it reports its end.
+// Data structures shared by the runtime, the host device and the kernels that
+// wait for other ranks: the words at the start of every rank's window, and a
+// block of host memory. A waiting kernel polls this block for an abort request
+// and reports to it why the wait ended.
 //
 //===----------------------------------------------------------------------===//
 
@@ -45,15 +46,17 @@ enum class ExchangePhase : unsigned { Dispatch = 1, SendBack = 2 };
 /// the windows of all ranks.
 struct ExchangeWords {
   int ranks;
-  /// Word of a rank: epoch << 32 | tokens. The rank's rows have arrived.
+  /// Index of the word that rank `rank` sets to epoch << 32 | tokens once its
+  /// rows have arrived in this window.
   constexpr int arrived(int rank) const { return rank; }
-  /// Word of a rank: epoch << 32 | tokens. The rank's sums have arrived.
+  /// Index of the word that rank `rank` sets to epoch << 32 | tokens once its
+  /// partial sums have arrived in this window.
   constexpr int done(int rank) const { return ranks + rank; }
-  /// The window's own word: the epoch, which is incremented by the dispatch of
-  /// each run.
+  /// Index of the word for the window's own epoch. Each run's dispatch
+  /// increments the epoch.
   constexpr int epoch() const { return 3 * ranks; }
-  /// Not 0 if a wait of this or another rank has ended early; outputs are then
-  /// NaN.
+  /// Index of a word that is not 0 if a wait of this or another rank has ended
+  /// early. Outputs are then NaN.
   constexpr int broken() const { return 3 * ranks + 1; }
   constexpr int count() const { return 3 * ranks + 8; }
 };

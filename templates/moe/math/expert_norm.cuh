@@ -9,7 +9,7 @@
 
 namespace moe {
 
-/// Returns the factor of a column, applied before the norm.
+/// Returns the norm's gain for a column with norm weight `weight`.
 __device__ __forceinline__ float normGain(float weight) {
   return 1.0f + weight;
 }

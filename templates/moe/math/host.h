@@ -35,8 +35,8 @@ inline unsigned __float_as_uint(float value) {
   return std::bit_cast<unsigned>(value);
 }
 
-/// If one operand is NaN, these return the other one. They are defined here
-/// because those of the C library are function calls.
+/// If one operand is NaN, these functions return the other operand. They are
+/// defined here because the C library's versions are function calls.
 inline float fmaxf(float a, float b) { return a > b || b != b ? a : b; }
 inline float fminf(float a, float b) { return a < b || b != b ? a : b; }
 
@@ -76,8 +76,9 @@ inline float floatFromHalf(unsigned short bits) {
   const unsigned exponent = bits >> 10 & 31, mantissa = bits & 0x3ffu;
   if (exponent == 31)
     return __uint_as_float(mantissa ? 0x7fffffffu : sign | 0x7f800000u);
-  // At the bit positions of an f32, the bits are a value that is too small by
-  // the difference of the biases. This also holds for subnormal values.
+  // Exponent and mantissa bits, shifted to their positions in an f32, are a
+  // value that is too small by 2^112, because the exponent biases differ by
+  // 112. This also holds for subnormal values.
   return __uint_as_float(sign | (bits & 0x7fffu) << 13) * 0x1p112f;
 }
 
@@ -86,7 +87,7 @@ inline unsigned short halfFromFloat(float value) {
   const unsigned sign = bits >> 16 & 0x8000u;
   if (size > 0x7f800000u)
     return 0x7fff;
-  if (size >= 0x47800000u) // 2^16: beyond the largest, also unrounded
+  if (size >= 0x47800000u) // 2^16: infinity even without rounding
     return (unsigned short)(sign | 0x7c00u);
   if (size < 0x38800000u) {
     // For values below 2^-14, the last bit of 0.5 + x has the same weight as

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Selection compares unsigned keys whose order is that of logits, or of scores
-// with a bias. NaN is ordered as -inf, and -0 as +0.
+// Selection compares unsigned integer keys. A key preserves the order of the
+// logits, or of the scores plus a bias. NaN has the key of -inf, and -0 the key
+// of +0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,7 +15,7 @@
 
 namespace moe::routing {
 
-/// Returns an order-preserving key, which is never 0.
+/// Returns the order-preserving key of a logit. The key is never 0.
 __device__ __forceinline__ unsigned keyOfLogit(float logit) {
   if (!(logit == logit))
     logit = __uint_as_float(0xff800000u);

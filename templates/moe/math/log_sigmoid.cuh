@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The logarithm of the sigmoid. A softmax over it divides sigmoids by their
-// sum, also if they are too small for f32. Only kernels of layers with this
-// score include this file.
+// The logarithm of the sigmoid as a score. The softmax over such scores yields
+// each sigmoid divided by the sum of the sigmoids, even if the sigmoids are too
+// small for f32. Only kernels of layers with this score include this file.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels include this file only for layers with such a factor.
+// Only kernels of layers with a logit factor include this file.
 //
 //===----------------------------------------------------------------------===//
 

@@ -51,7 +51,8 @@ struct Sum {
   }
 };
 
-/// The score divided by (sum + 1e-20), if the sum of all scores is not 1.
+/// The score divided by (sum + 1e-20), for scores whose sum over all experts is
+/// not 1.
 struct SumEpsilon : Sum {
   static __device__ __forceinline__ float weight(float term, float sum) {
     return term / (sum + 1e-20f);

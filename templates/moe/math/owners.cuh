@@ -72,7 +72,8 @@ __device__ __forceinline__ void addOwner(RankSet<kRanks> &owners, int id,
     owners = RankSet<kRanks>::all(ranks);
 }
 
-/// Returns the maximum number of owners of a token.
+/// Returns the maximum number of ranks that own one token. `pairs`: number of
+/// pairs per token.
 constexpr int mostOwners(int experts, int ranks, int pairs) {
   return experts > 0 && pairs < ranks ? pairs : ranks;
 }

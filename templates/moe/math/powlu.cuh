@@ -23,8 +23,9 @@ template <class Numbers> struct PowLu {
   static constexpr bool kOfExpert = Numbers::kOfExpert;
   [[no_unique_address]] Numbers numbers;
 
-  /// Branch-free, because dropped rows may have any gate value. `base` is the
-  /// sum of the power, which is 0 unless gate > 0, and of min(gate, 0).
+  /// Computes the activation without branches, because dropped rows may have
+  /// any gate value. `base` is the power if gate > 0 and gate otherwise: it
+  /// adds the power, which is 0 unless gate > 0, and min(gate, 0).
   __device__ __forceinline__ float apply(float gate, float up) const {
     float positive = fminf(fmaxf(gate, 0.0f), 3.402823466e38f);
     float power = numbers.alpha() / (sqrtf(positive) + 1.0f);

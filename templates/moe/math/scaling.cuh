@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of activations in e4m3 or int8. They are computed from the largest
-// magnitude of the values that share a scale: a group of 128 of a row, a row
-// (token), or a tensor. Divisions are IEEE divisions, so that every engine and
-// every arch quantizes to the same bits.
+// Computes scales of activations that are quantized to e4m3 or int8. A scale
+// depends on the largest magnitude of the values that share it: a group of 128
+// adjacent elements of a row, a row (token), or a tensor. Divisions are IEEE
+// divisions, so that every engine and every arch quantizes to the same bits.
 //
 //===----------------------------------------------------------------------===//
 
@@ -51,14 +51,15 @@ struct Unscaled {};
 /// Values are only rounded to the type of the result.
 struct Rounded {};
 
+/// One f32 scale per 128 adjacent elements of a row, for e4m3.
 struct Group128 {
   static __device__ __forceinline__ float scale(float largest) {
     return __fdiv_rn(fmaxf(largest, 1e-10f), kLargestE4m3);
   }
 };
 
-/// The scale is rounded up to a power of two (ue8m0). Nothing saturates, and
-/// infinite scales stay infinite.
+/// Like Group128, with the scale rounded up to a power of two (ue8m0). Nothing
+/// saturates, and infinite scales stay infinite.
 struct PowerGroup128 {
   static __device__ __forceinline__ float scale(float largest) {
     float scale = Group128::scale(largest);
@@ -66,15 +67,17 @@ struct PowerGroup128 {
   }
 };
 
-/// True if 128 elements of a row share a scale that is computed from them.
+/// True if 128 adjacent elements of a row share a scale that is computed from
+/// them.
 template <class Scaling> inline constexpr bool ofGroup = false;
 template <> inline constexpr bool ofGroup<Group128> = true;
 template <> inline constexpr bool ofGroup<PowerGroup128> = true;
 
-/// True if a Scaling is one of moe/math/emulated.cuh.
+/// True if a Scaling is defined in moe/math/emulated.cuh.
 template <class Scaling>
 inline constexpr bool isEmulated = requires { Scaling::kEmulated; };
 
+/// One f32 scale per row, for e4m3.
 struct Token {
   static __device__ __forceinline__ float scale(float largest) {
     return fmaxf(__fdiv_rn(largest, kLargestE4m3),
@@ -82,8 +85,8 @@ struct Token {
   }
 };
 
-/// Integers from -127 to 127. They have no NaN: a NaN among the values makes
-/// their scale NaN.
+/// One f32 scale per row, for integers from -127 to 127. Integers cannot
+/// represent NaN, so a NaN among the row's values makes the scale NaN.
 struct TokenOfBytes {
   static constexpr bool kPropagatesNan = true;
   static __device__ __forceinline__ float scale(float largest) {
@@ -96,9 +99,11 @@ template <class Scaling> inline constexpr bool ofToken = false;
 template <> inline constexpr bool ofToken<Token> = true;
 template <> inline constexpr bool ofToken<TokenOfBytes> = true;
 
-/// The scale is given.
+/// The whole tensor has one scale, which is stored in the checkpoint.
 struct StaticTensor {};
 
+/// The whole tensor has one scale, which is computed from its largest
+/// magnitude.
 struct DynamicTensor {
   static __device__ __forceinline__ float scale(float largest) {
     return largest == 0.0f ? 1.0f : __fdiv_rn(largest, kLargestE4m3);

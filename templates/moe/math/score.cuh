@@ -6,16 +6,16 @@
 //===----------------------------------------------------------------------===//
 //
 // Score policies, in f32. All increase with the logit, so selection compares
-// logits unless a bias is added to the scores. A score that is not finite is
-// passed on; normalization gives it the weight 0.
+// logits unless a bias is added to the scores. A score may be infinite
+// or NaN; normalization assigns such a score the weight 0.
 //
 // Optional members:
 //
-//   kDrawn    logits are not read; a pseudo-random number replaces each of them
-//   kByRound  the score of the k-th selected expert depends on the experts that
-//             are left by then
-//   kBounded  the score of -inf is finite and not 0, and thus differs from
-//             that of NaN
+//   kDrawn    logits are not read; a pseudo-random number replaces each logit
+//   kByRound  the score of the k-th selected expert depends on the experts
+//             that were not selected before it
+//   kBounded  the score of the logit -inf is finite and not 0, and thus
+//             differs from the score of NaN
 //
 //===----------------------------------------------------------------------===//
 
@@ -78,8 +78,9 @@ struct SqrtSoftplus {
   }
 };
 
-/// Each round computes the softmax over the experts that are left and whose
-/// logits s are near the largest one, m: (m - s) / max(|s|, m) <= 0.02.
+/// Each round selects one expert. Its score is a softmax over the experts that
+/// are not selected yet and whose logits s are near the largest such logit, m:
+/// (m - s) / max(|s|, m) <= 0.02.
 struct SparseMixer {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kByRound = true;
@@ -112,16 +113,16 @@ struct Drawn {
   }
 };
 
-/// Pseudo-random scores with unequal weights of experts. An expert has the
-/// largest score with a probability proportional to its weight, and so on among
-/// the remaining experts. The weight is nearly the density of the sigmoid of a
-/// normal variable, in the middle of the expert's part of [0, 1]. The
-/// computation loses no digits.
+/// Pseudo-random scores by which experts are selected with unequal weights. An
+/// expert has the largest score with a probability proportional to its weight;
+/// the same holds among the experts that remain after each selection. Expert e
+/// has the weight (4 p (1 - p))^1.5 at p = (e + 0.5) / experts, which is nearly
+/// the density of sigmoid(z) for a normal variable z.
 struct DrawnNormal : Drawn {
   static __device__ __forceinline__ float draw(int token, int expert,
                                                int experts) {
-    // 4 p (1 - p) in the middle p of the expert's part. The operations before
-    // this division are exact integers.
+    // hill = 4 p (1 - p). The operations before this division are exact
+    // integers.
     float hill = float((2 * expert + 1) * (2 * (experts - expert) - 1)) /
                  float(experts * experts);
     return hill * sqrtf(hill) / -logf(Drawn::draw(token, expert, experts));

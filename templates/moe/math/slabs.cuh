@@ -7,11 +7,12 @@
 //
 // The layout `order = fragment` of weights, for codes (quantized values) of 4,
 // 6 and 8 bits. An expert's weight is divided into blocks of 64 rows by four
-// steps of columns; blocks of the same rows are contiguous. A step is the k of
-// one MMA: 16 columns for 16-bit operands, 32 for 8-bit operands. A block is
-// four slabs of 16 rows. A slab is what the 32 lanes of a warp hold of it as
-// the A operand of four MMAs: vectors of 16 bytes, or of 12 for codes of 6
-// bits, those of lane 0 first.
+// steps of columns; blocks of the same rows are contiguous. A step is the k
+// extent of one MMA: 16 columns for 16-bit operands, 32 for 8-bit operands. A
+// block consists of four slabs of 16 rows. A slab holds the A operand of four
+// MMAs, one per step, in the order in which a warp loads it. The unit is a
+// vector of 16 bytes (12 bytes for 6-bit codes) per lane: the first vector of
+// lanes 0 to 31 is followed by their next vector.
 //
 // For a step of S columns, with e elements in a register, lane 4 g + t holds:
 //
@@ -20,7 +21,8 @@
 //   register 2: row g, columns S / 2 later
 //   register 3: row g + 8, columns as register 2
 //
-// The codes are placed in words so that one mask extracts those of register r.
+// The codes are placed in words so that one mask extracts the codes of register
+// r.
 //
 //   16-bit operands, 4-bit codes: nibbles r and r + 4 of a word
 //   16-bit operands, 8-bit codes: bytes r % 2 and r % 2 + 2 of word r / 2
@@ -29,8 +31,9 @@
 //                                 are codes r + 8 and r + 12.
 //   8-bit operands, 4-bit codes: the low (even r) or high nibbles of word r / 2
 //
-// Scales and zero points, which rows share along columns, are stored in blocks
-// of 64 rows by one group. Those of rows g and g + 8 of a slab are contiguous.
+// A group of columns shares one scale and one zero point per row. Scales and
+// zero points are stored in blocks of 64 rows by one group. The values of rows
+// g and g + 8 of a slab are contiguous.
 //
 //===----------------------------------------------------------------------===//
 
@@ -49,30 +52,37 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
                     (kOperandBits == 8 && kBits == 4),
                 "slabs hold codes of 4, 6 or 8 bits for operands of 16, and "
                 "codes of 4 bits for operands of 8");
-  /// Columns of a step, and elements of a register.
+  /// Columns per step.
   static constexpr int kStepColumns = 256 / kOperandBits;
+  /// Elements per 32-bit operand register.
   static constexpr int kPerRegister = 32 / kOperandBits;
   /// Rows and columns of a block, and rows of a slab.
   static constexpr int kRows = 64, kColumns = 4 * kStepColumns, kSlabRows = 16;
   static constexpr int kBlockBytes = kRows * kColumns * kBits / 8;
   static constexpr int kSlabBytes = kSlabRows * kColumns * kBits / 8;
-  /// Words of a lane in a slab, words of a vector, vectors of a lane, and steps
-  /// of a vector.
+  /// Words that a lane loads per slab.
   static constexpr int kLaneWords = 16 * kBits / kOperandBits;
+  /// Words per vector.
   static constexpr int kVectorWords = kBits == 6 ? 3 : 4;
+  /// Vectors that a lane loads per slab.
   static constexpr int kVectors = kLaneWords / kVectorWords;
+  /// Steps whose codes share a vector.
   static constexpr int kVectorSteps = 4 / kVectors;
-  /// A run is the smallest number of words that holds whole codes of whole
-  /// steps, or of some of their registers. These are the words of a step, the
-  /// steps that share them, and the words and codes of a run.
+  /// A run is the smallest group of words that holds whole codes of whole
+  /// steps, or of some registers of one step. kStepWords is the number of words
+  /// per step.
   static constexpr int kStepWords = kBits == 6 ? 3 : 4 * kBits / kOperandBits;
+  /// Steps that share these words.
   static constexpr int kSharedSteps = kBits == 6 ? 2 : 1;
+  /// Words per run.
   static constexpr int kRunWords = kBits == 6 ? 3 : 1;
+  /// Codes per run.
   static constexpr int kRunCodes = 32 * kRunWords / kBits;
   /// Registers whose codes share a run.
   static constexpr int kWordParts = kBits == 6 ? 4 : 4 / kStepWords;
 
-  /// Returns the first bit of an element, relative to the start of its expert.
+  /// Returns the bit offset of an element from the start of its expert's
+  /// weight. `columns`: number of columns of the weight.
   static __device__ __forceinline__ long long bit(int row, int column,
                                                   int columns) {
     const long long block =
@@ -85,8 +95,8 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
     const int code = part % kWordParts + inHalf % kPerRegister * kWordParts;
     const int byte = row % kRows / kSlabRows * kSlabBytes +
                      (step / kVectorSteps * 32 + lane) * kVectorWords * 4;
-    // Two steps of 8 codes share a run, or some registers of one step have a
-    // separate run.
+    // With 6-bit codes, two steps of 8 codes share a run. Otherwise, groups of
+    // kWordParts registers of one step have separate runs.
     const int inVector =
         kBits == 6
             ? step % 2 * 8 * kBits
@@ -94,7 +104,7 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
     return (block * kBlockBytes + byte) * 8 + inVector + code * kBits;
   }
 
-  /// Returns the element that is code i of a run of an expert.
+  /// Returns the row and column of code i of an expert's run with index `run`.
   static __device__ __forceinline__ SlabPlace place(int run, int i,
                                                     int columns) {
     constexpr int kBlockRuns = kBlockBytes / 4 / kRunWords;
@@ -124,17 +134,17 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
 /// The layout of scales and zero points of groups along columns.
 struct SlabScales {
   static constexpr int kRows = 64;
-  /// Returns the index of a row's scale within its block.
+  /// Returns the index of a row's scale within its block of 64 rows.
   static __device__ __forceinline__ int ofRow(int row) {
     return row % kRows / 16 * 16 + row % 8 * 2 + row % 16 / 8;
   }
-  /// Returns the index of the scale of a row and a group, relative to the
-  /// expert.
+  /// Returns the index of the scale of `row` and `group`, relative to the start
+  /// of the expert's scales.
   static __device__ __forceinline__ long long index(int row, int group,
                                                     int groups) {
     return ((long long)(row / kRows) * groups + group) * kRows + ofRow(row);
   }
-  /// Returns the row and the group of a scale.
+  /// Returns the row and the group (as column) of the scale with index `index`.
   static __device__ __forceinline__ SlabPlace place(int index, int groups) {
     const int block = index / kRows, in = index % kRows;
     return {block / groups * kRows + in / 16 * 16 + in % 16 / 2 + in % 2 * 8,

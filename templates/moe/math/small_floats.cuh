@@ -16,10 +16,10 @@
 namespace moe::detail {
 
 /// Returns the value of a code, which consists of a sign, kExponentBits and
-/// kMantissaBits, from the highest bit down. At the bit positions of an f32,
-/// exponent and mantissa are a value that is too small by the difference of the
-/// biases. This also holds for subnormal values. Bits above the sign are
-/// ignored.
+/// kMantissaBits, from the highest bit down. Exponent and mantissa bits are
+/// shifted to their positions in an f32. The resulting f32 is too small by a
+/// power of two, because the exponent biases differ; a multiplication corrects
+/// this, also for subnormal values. Bits above the sign are ignored.
 template <int kExponentBits, int kMantissaBits>
 __device__ __forceinline__ float smallFloat(unsigned code) {
   constexpr int kBits = kExponentBits + kMantissaBits;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Kernels include this file only for layers whose epsilon is not that of
-// SumEpsilon.
+// Only kernels of layers whose epsilon differs from 1e-20, the epsilon of
+// SumEpsilon (moe/math/normalize.cuh), include this file.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization of weights that are stored as floats, when a layer is created. A
-// scale is rounded to its type first; every value is then divided by the
-// rounded scale. All arithmetic is f32 with IEEE divisions, so that every arch
-// and the host compute the same codes (quantized values).
+// Quantizes weights that are stored as floats, when a layer is created. A scale
+// is rounded to its type first; the values that share it are then divided by
+// the rounded scale. All arithmetic is f32 with IEEE divisions, so that every
+// arch and the host compute the same codes (quantized values).
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,11 +27,12 @@ struct Range {
     most = fmaxf(most, value);
   }
   __device__ __forceinline__ float largest() const {
-    return fabsf(fmaxf(most, -least)); // the greater zero may be the other
+    return fabsf(fmaxf(most, -least)); // fmaxf(0, -0) may be -0
   }
 };
 
-/// The weights that share a scale.
+/// The weights that share a scale: a whole tensor, a channel (row), or a group
+/// within a row.
 enum class Shares { Tensor, Channel, Group };
 
 /// The exponent bias of a float type.
@@ -41,17 +42,18 @@ template <> inline constexpr int kExponentBias<e3m2> = 3;
 template <> inline constexpr int kExponentBias<e2m3> = 1;
 template <> inline constexpr int kExponentBias<e2m1> = 1;
 
-/// Returns the code of the nearest value. Values of 4-bit integers are -7 to 7,
-/// before 8 is added.
+/// Returns the code of the value nearest to `number`. For 4-bit integers the
+/// value is from -7 to 7 and the code is the value plus 8.
 template <class T> __device__ __forceinline__ unsigned codeOf(float number) {
   if constexpr (kSame<T, i4>) {
     return unsigned(max(-7, min(7, __float2int_rn(number))) + 8);
   } else if constexpr (kSame<T, i8> || kSame<T, e4m3>) {
     return (unsigned char)fromFloat<T>(number).bits;
   } else {
-    // At the bit positions of an f32, the code's bits are a value that is
-    // smaller by the difference of the biases. The multiplication is exact,
-    // also for subnormal codes.
+    // The code's exponent and mantissa bits, shifted to their positions in an
+    // f32, are a value that is too small by a power of two, because the
+    // exponent biases differ. This multiplication is exact, also for subnormal
+    // codes.
     unsigned bits = __float_as_uint(nearest<T>(number));
     float size = __uint_as_float(bits & 0x7fffffffu) *
                  __uint_as_float(unsigned(kExponentBias<T>) << 23);
@@ -79,8 +81,9 @@ struct WeightScaling {
       return Format<Code>::kLargest;
   }
 
-  /// Returns the second scale of a matrix. With it, the largest scale becomes
-  /// the largest value of the scales' type.
+  /// Returns the second scale, by which a matrix's e4m3 scales are multiplied.
+  /// With it, the largest scale becomes 448, the largest e4m3 value. `largest`:
+  /// largest magnitude in the matrix.
   static __device__ __forceinline__ float second(float largest) {
     return largest == 0.0f
                ? 1.0f
@@ -111,7 +114,8 @@ struct WeightScaling {
     }
   }
 
-  /// Returns the divisor of values.
+  /// Returns the value by which weights are divided: the scale, times the
+  /// second scale if kTwoLevels.
   static __device__ __forceinline__ float factor(Scale scale, float outer) {
     float made = toFloat(scale);
     if constexpr (kTwoLevels)
@@ -119,26 +123,28 @@ struct WeightScaling {
     return made;
   }
 
-  /// Returns the divisor for a power of two that is stored as f32.
+  /// Returns the divisor if the scale is a power of two that is passed as f32.
   static __device__ __forceinline__ float factor(float scale, float)
     requires kSame<Scale, ue8m0>
   {
     return scale;
   }
 
+  /// Returns the zero point of the weights in `range`. `factor`: their divisor.
   static __device__ __forceinline__ int zeroPoint(Range range, float factor) {
     if (factor == 0.0f)
       return 0;
     return max(0, min(15, __float2int_rn(__fdiv_rn(-range.least, factor))));
   }
 
-  /// Returns the code of a value. If the scale was rounded to 0, the value
-  /// counts as 0.
+  /// Returns the code of `number`. If the divisor was rounded to 0, `number` is
+  /// treated as 0.
   static __device__ __forceinline__ unsigned code(float number, float factor,
                                                   int zeroPoint) {
     float divided = factor == 0.0f ? 0.0f : __fdiv_rn(number, factor);
-    // If a tensor shares one scale, values are multiplied by its reciprocal, as
-    // activations are, if the reciprocal is finite.
+    // If a tensor shares one scale, values are multiplied by the scale's
+    // reciprocal, as activations are. If the reciprocal is infinite, they are
+    // divided.
     if constexpr (kShares == Shares::Tensor && !kInteger &&
                   !kSame<Scale, ue8m0> && !kTwoLevels) {
       float inverse = __fdiv_rn(1.0f, factor);
@@ -146,7 +152,7 @@ struct WeightScaling {
         divided = __fmul_rn(number, inverse);
     }
     if constexpr (kZeroPoints) {
-      // Clamped so that the sum does not overflow an int.
+      // `steps` is clamped so that the sum does not overflow an int.
       int steps = max(-16, min(16, __float2int_rn(divided)));
       return unsigned(max(0, min(15, steps + zeroPoint)));
     } else {

@@ -5,16 +5,20 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A matmul kernel is composed of six parts. Roles assign work to warps. Feeds
-// copy the operands of a pipeline stage to shared memory. A loop iterates over
-// the pipeline stages. An atom issues the MMA instructions. An accumulator
-// holds their results, and an epilogue stores them. An engine is an atom
-// together with its accumulator.
+// The interfaces between the six parts of a matmul kernel:
 //
-// Before it does anything else, a kernel checks here that the engine of its
-// Config has every member that the other parts use. The first compiler error
-// then names the missing member. Each check passes the member's purpose as its
-// last argument.
+//   roles        assign work to warps (moe/matmul/roles)
+//   feed         copies the operands of a pipeline stage to shared memory
+//                (moe/matmul/feed)
+//   loop         iterates over the pipeline stages (moe/matmul/loop)
+//   atom         issues the MMA instructions (moe/matmul/atom)
+//   accumulator  holds the MMA results (moe/matmul/accumulator)
+//   epilogue     stores the result (moe/matmul/epilogue)
+//
+// An engine is an atom together with its accumulator. Each kernel first checks
+// here that the engine of its Config has all members that the other parts use,
+// so that the first compiler error names the missing member. The last argument
+// of each check describes the member.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,7 +30,7 @@
 namespace moe {
 
 namespace detail {
-/// A placeholder for a callable that maps an accumulator index to its scale.
+/// A placeholder for a callable that maps an accumulator index to a scale.
 struct AnyScale {
   __device__ float operator()(int) const { return 1.0f; }
 };
@@ -36,7 +40,7 @@ struct AnyRow {
 };
 } // namespace detail
 
-/// Checks the members that every engine has.
+/// Checks the members of every engine.
 template <class Mma> constexpr bool checkEngine() {
   MOE_REQUIRE_TYPE(Mma, Input, "element type of both operands");
   MOE_REQUIRE_VALUE(Mma, kStepK, "elements of k of one instruction");
@@ -45,23 +49,23 @@ template <class Mma> constexpr bool checkEngine() {
   return true;
 }
 
-/// Checks the accumulators of one warpgroup for a tile. They are a Fragment
-/// (moe/core/concepts.cuh) that can also be cleared, set and scaled. `Sums` is
-/// the class that holds them. `kPromoted`: the engine adds partial accumulators
-/// to f32 totals along k, and value(i) returns a total.
+/// Checks a warpgroup's accumulators for a tile. `Sums`: the class that holds
+/// them. It is a Fragment (moe/core/concepts.cuh) that can also be cleared, set
+/// and scaled. `kPromoted`: the engine adds partial accumulators to f32 totals
+/// along k, and value(i) returns a total.
 ///
-/// The accumulators of a thread are ordered by atom of 64 rows, then by piece:
-/// value i belongs to atom i / kAtomSize. A piece is what one MMA instruction
-/// computes: kPieceColumns columns of an atom, with kPieceSize accumulators a
-/// thread.
+/// A thread's accumulators are ordered by row block, then by piece. A row block
+/// ("atom") is the 64 rows of an MMA instruction; accumulator i belongs to row
+/// block i / kAtomSize. A piece is the result of one MMA instruction: 64 rows
+/// by kPieceColumns columns, with kPieceSize accumulators per thread.
 ///
 ///   begin(thread, warpgroup)  clears the accumulators, and calls place()
 ///   place(thread, warpgroup)  stores the position of the accumulators
 ///   finish()                  is called after the last wait, before value()
 ///   add<kCount>(piece, first, scale)
 ///                             adds kCount accumulators of a piece, from index
-///                             `first`, times scale(0), scale(1), ... to the
-///                             totals
+///                             `first` on, to the totals; accumulator first + i
+///                             is multiplied by scale(i)
 template <class Sums, bool kPromoted>
 constexpr bool checkWarpgroupAccumulator() {
   static_assert(checkFragment<Sums>());
@@ -87,13 +91,15 @@ constexpr bool checkWarpgroupAccumulator() {
   return true;
 }
 
-/// Checks an engine whose warpgroups multiply operands from shared memory. Such
-/// an engine runs in the roles of moe/matmul/roles/produce_consume.cuh.
-/// `kTokens`: tokens of a tile. Each warpgroup has one Worker. Its type is
-/// Worker<kTokens>, or one with fewer tokens if the tile has few rows
-/// (withTokens of moe/matmul/roles/ring.cuh). A new Worker is uninitialized
-/// until begin(). The engine has one of these interfaces; each member issues
-/// MMAs and does not wait for them:
+/// Checks an engine whose warpgroups multiply operands from shared memory, for
+/// the warp roles of moe/matmul/roles/produce_consume.cuh. `kTokens`: tokens
+/// per tile.
+///
+/// Each warpgroup has one Worker of type Worker<kTokens>, or of a type with
+/// fewer tokens if the tile has few rows (withTokens in
+/// moe/matmul/roles/ring.cuh). A new Worker is uninitialized until begin(). The
+/// engine has one of the following interfaces. Each member issues MMAs and does
+/// not wait for them.
 ///
 ///   multiplyAll(rows, columns)             accumulators in registers
 ///   multiplyPiece(piece, rows, columns)    accumulators in registers, promoted
@@ -102,10 +108,10 @@ constexpr bool checkWarpgroupAccumulator() {
 ///                                          accumulators in tensor memory
 ///   issue(..., scales, columnsOfScales)    like issue(), with block scales
 ///
-/// `rows` and `columns` are shared-memory addresses of the operands in a
-/// pipeline stage: of the warpgroup's first row, and of the first column.
-/// Accumulators in tensor memory are then read with read(address, tokens), or
-/// with readPiece(address, piece, tokens) if kPromoted.
+/// `rows`, `columns`: shared-memory addresses of the operands in a pipeline
+/// stage, at the warpgroup's first row and at the tile's first column.
+/// Accumulators in tensor memory are afterwards loaded with read(address,
+/// tokens), or with readPiece(address, piece, tokens) if kPromoted.
 template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   MOE_REQUIRE_VALUE(Mma, kTokensAreColumns,
                     "true if the rows of an instruction are weight rows");
@@ -148,9 +154,9 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   return true;
 }
 
-/// Checks the accumulators of a thread whose rows are tokens and whose operands
-/// have scales. moe/matmul/feed/scales.cuh reads the thread's distinct rows and
-/// columns.
+/// Checks a thread's accumulators whose rows are tokens and whose operands have
+/// scales. moe/matmul/feed/scales.cuh queries the thread's distinct rows and
+/// columns to load one scale for each.
 template <class Sums> constexpr bool checkScaledFragment() {
   MOE_REQUIRE_VALUE(Sums, kWarpN, "weight rows of a warp");
   MOE_REQUIRE_VALUE(Sums, kRows, "number of rows of a thread's accumulators");
@@ -172,15 +178,19 @@ template <class Sums> constexpr bool checkScaledFragment() {
 ///
 ///   load(operands, lhs, rhs, step)  loads the operand registers of one step
 ///                                   along k. `lhs`, `rhs`: shared-memory
-///                                   addresses of the tiles of the stage
-///   multiply(operands)              multiplies a step, adds to accumulators
+///                                   addresses of the stage's operand tiles
+///   multiply(operands)              multiplies a step and adds the products to
+///                                   the accumulators
 ///   promote(scale)                  if kPromoted: adds accumulator i times
-///                                   scale(i) to a total, and clears it
+///                                   scale(i) to total i, and clears the
+///                                   accumulator
 ///
-/// An engine whose weights are slabs (takesSlabs) has these instead:
+/// An engine whose weights are slabs (takesSlabs) has these members instead:
 ///
-///   load(operands, tokens, step, part)   loads the tokens of one of kParts
-///   multiply(weights, operands, part)    `weights`: registers of each slab
+///   load(operands, tokens, step, part)  loads part `part`, of kParts, of the
+///                                       token operands
+///   multiply(weights, operands, part)   multiplies that part. `weights`:
+///                                       operand registers of each slab
 template <class Mma, class Schedule, bool kScaled>
 constexpr bool checkGridEngine() {
   static_assert(
@@ -218,14 +228,15 @@ constexpr bool checkGridEngine() {
   return true;
 }
 
-/// Checks a feed that copies the weights of a pipeline stage to shared memory,
-/// for moe/matmul/roles/produce_consume.cuh.
+/// Checks a feed that copies a pipeline stage's weights to shared memory, for
+/// moe/matmul/roles/produce_consume.cuh.
 ///
-///   prefetch()  is called by one thread before the first copy, for tensor maps
+///   prefetch()  prefetches tensor maps; one thread calls it before the first
+///               copy
 ///   copy(to, firstN, k, expert, barrier)
-///               issues the copy of step k of the expert's weight rows from
-///               firstN on, to shared-memory address `to`; one thread calls it,
-///               and the copy completes on the mbarrier
+///               issues the copy of k tile `k` of the expert's weight rows,
+///               from row firstN on, to shared-memory address `to`; one thread
+///               calls it, and the copy completes on the mbarrier
 template <class Feed> constexpr bool checkWeightFeed() {
   MOE_REQUIRE_VALUE(Feed, kBytes, "bytes of a stage");
   MOE_REQUIRE_VALUE(Feed, kRowBytes, "bytes of a weight row of a stage");
@@ -236,15 +247,15 @@ template <class Feed> constexpr bool checkWeightFeed() {
   return true;
 }
 
-/// Checks a feed that copies the block scales of both operands to a pipeline
-/// stage, for moe/matmul/loop/multistage.cuh.
+/// Checks a feed that copies both operands' block scales to a pipeline stage,
+/// for moe/matmul/loop/multistage.cuh.
 ///
 ///   set(args, expert, firstN, rows, source)
-///                      computes the addresses of the scales of a tile, which
-///                      starts at weight row firstN; source(r) is the row of
-///                      lhs for row r of the tile
-///   copy(offset, tile) issues the copy of the scales of k tile `tile` to the
-///                      stage at byte offset `offset` in the ring
+///                       computes the scale addresses of a tile, which starts
+///                       at weight row firstN; source(r) is the row of lhs for
+///                       row r of the tile
+///   copy(offset, tile)  issues the copy of the scales of k tile `tile` to the
+///                       stage at byte offset `offset` in the ring
 template <class Feed, class Args> constexpr bool checkBlockScaleFeed() {
   MOE_REQUIRE_CALL(
       Feed, set(*static_cast<const Args *>(nullptr), 0, 0, 0, detail::AnyRow()),

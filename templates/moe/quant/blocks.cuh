@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The quantization policy of operands whose block scales along k are applied by
-// the tensor core (moe/matmul/feed/block_scales.cuh). No scales are left to
-// apply to the accumulators.
+// The quantization policy of operands with block scales along k, which the
+// tensor core applies (moe/matmul/feed/block_scales.cuh). No scales are left
+// for the epilogue.
 //
 //===----------------------------------------------------------------------===//
 

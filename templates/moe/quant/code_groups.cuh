@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policies of weights of 4 bits with activations of 8 bits. A code
+// Quantization policies of 4-bit weights with 8-bit activations. A code
 // (quantized value; of i4, minus 8) is representable in the activations'
-// element type, so the engine of that type multiplies it. Accumulators of a
-// group along k are scaled by the group's scale of the weight row and added to
-// f32 totals. The activations' scales multiply the final accumulators.
+// element type, so the engine multiplies codes and applies no scale to them.
+// The partial accumulators of a group along k are multiplied by the group's
+// weight-row scale and added to f32 totals. The activations' scales multiply
+// the totals at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,9 @@
 
 namespace moe::quant {
 
-/// Policy of int4_w4aint8, int4_w4afp8, mxfp4_fp8 and other schemes with
-/// groups. Activations have one scale for each token, or one for all.
+/// Policy of int4_w4aint8, int4_w4afp8, mxfp4_fp8 and other schemes with groups
+/// of kGroup elements along k. Activations have one scale per token, or one
+/// scale for all tokens.
 template <int kGroup, LhsScale kLhs = LhsScale::Token> struct CodeGroups {
   static constexpr LhsScale kLhsScale = kLhs;
   static constexpr RhsScale kRhsScale = RhsScale::Groups;
@@ -28,8 +30,8 @@ template <int kGroup, LhsScale kLhs = LhsScale::Token> struct CodeGroups {
   static constexpr bool kDequantizes = true;
 };
 
-/// Policy with one group: one scale for each weight row. `kPromote`: kPromoteK
-/// of Int8Channel or Fp8Channel.
+/// Policy with one scale per weight row. `kPromote`: the kPromoteK of
+/// Int8Channel (0) or Fp8Channel (128).
 template <int kPromote> struct CodeChannel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;

@@ -5,31 +5,42 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Dequantization of weights: value = (code - zero point) * scale, in f32,
-// rounded once to the element type of the engine. Second scales multiply the
-// accumulators. A thread converts the chunks of 8 codes (quantized values) that
-// it copied itself, so it waits only for its own copies. Scales of the next
-// stage are loaded while the current one is multiplied.
+// Dequantization of weights that an engine reads as rows, not as slabs
+// (moe/quant/slab_codes.cuh uses the same members of a Config for slabs). The
+// weight is (code - zero point) * scale, computed in f32 and rounded once to
+// the engine's element type; a code is a quantized value. Second scales (scales
+// of the scales) multiply the accumulators.
 //
-// If scales multiply accumulators (moe/quant/code_groups.cuh), a code minus 8
-// becomes an element of 8 bits without scaling, 16 codes at a time, and
-// moe/matmul/feed/scales.cuh applies the scales.
+// Each thread converts the chunks of 8 codes that it copied to shared memory
+// itself, so it waits only for its own copies. Scales of the next pipeline
+// stage are loaded while the current stage is multiplied.
+//
+// In the schemes of moe/quant/code_groups.cuh, scales multiply accumulators. A
+// chunk is then 16 codes of 4 bits. Each code (of i4, minus 8) becomes an 8-bit
+// element without a scale, and moe/matmul/feed/scales.cuh applies the scales.
 //
 // A Config whose Quant has kDequantizes also has:
 //
 //   Scale          element type of rhs_scale
-//   kScaleRows     weight rows that share a scale, or 0 for all of them; gate
-//                  and up rows have separate scales
-//   kScaleColumns  elements along k that share a scale, or 0 for all of them
+//   kScaleRows     number of weight rows that share a scale, or kWholeExtent
+//                  (moe/core/types.cuh) for all gate rows, all up rows, or all
+//                  rows
+//   kScaleColumns  number of elements along k that share a scale, or
+//                  kWholeExtent for all of k
 //   kZeroPoint     true if each scale has a zero point
 //   kSecondScale   true if scales have a second scale
-//   kSecondPerRow  true if each weight row has one
+//   kSecondPerRow  true if each weight row has its own second scale
 //
 // Args:
-//   rhs_scale         Scale [experts, rows of scales, groups along k]
-//   rhs_second_scale  float [experts, 2 for gate and up as stored, else 1], or
+//   rhs_scale         Scale [experts, scale rows, groups along k]. `scale rows`
+//                     is ceildiv(kN, kScaleRows), or 1 with kWholeExtent. If
+//                     gates and ups are interleaved, they have separate scales,
+//                     so `scale rows` is twice the value for kN / 2 rows.
+//   rhs_second_scale  float [experts, 2 for gate and up, else 1], or float
 //                     [experts, kN] if kSecondPerRow [if kSecondScale]
 //   rhs_zero_point    moe::i8, shape of rhs_scale [if kZeroPoint]
+//
+// Gates and ups, or rows, are in the checkpoint's order (moe/core/gate_up.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,16 +58,17 @@ template <class Config>
 inline constexpr bool dequantizes =
     requires { requires Config::Quant::kDequantizes; };
 
-/// True if the weights' scales multiply accumulators, not codes.
+/// True if the weights' scales multiply the accumulators instead of the codes.
 template <class Config>
 inline constexpr bool scalesSums =
     Config::Quant::kRhsScale == quant::RhsScale::Groups ||
     Config::Quant::kRhsScale == quant::RhsScale::Channel;
 
-/// Number of codes that are copied and converted at a time. As elements of the
-/// engine's type they occupy 16 bytes.
+/// Number of codes that a thread copies and converts at a time (a chunk). After
+/// the conversion to the engine's element type, a chunk has 16 bytes.
 template <class Input> inline constexpr int kCodesOfChunk = kPerVector<Input>;
-/// Bytes of such a chunk of codes, and its stride in shared memory.
+/// Bytes of a chunk of codes, and the byte stride between chunks in shared
+/// memory.
 template <class Weight, class Input>
 inline constexpr int kCodeBytes = kCodesOfChunk<Input> * kBits<Weight> / 8;
 template <class Weight, class Input>
@@ -87,8 +99,8 @@ template <class Config> constexpr bool checkDequantization() {
   return true;
 }
 
-/// The converter of one thread's codes. `kPasses`: chunks of the thread, which
-/// are kRowsPerPass weight rows apart.
+/// Converts the chunks of one thread. The thread has kPasses chunks at the same
+/// position along k, in weight rows that are kRowsPerPass apart.
 template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   using Weight = typename Config::Weight;
   using Input = typename Config::Input;
@@ -105,13 +117,13 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupColumns);
 
   const typename Config::Args &args;
-  int index[kPasses];      ///< each row's first scale, relative to the expert's
+  int index[kPasses];      ///< index of each row's first scale in the expert
   long long expertsScales; ///< index of the expert's first scale
   int firstK;              ///< first column of this thread's chunk in a k tile
   float scale[kPasses], zero[kPasses];
 
-  /// Computes the scale indices. `firstRow`: weight row of pass 0 in the
-  /// expert.
+  /// Computes the scale indices of the thread's rows. `firstRow`: the expert's
+  /// weight row of pass 0. `chunk`: index of the chunk along k in a k tile.
   __device__ __forceinline__ Dequantizer(const typename Config::Args &args,
                                          int expert, int firstRow, int chunk)
       : args(args),
@@ -119,13 +131,13 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
         firstK(chunk * kCodesOfChunk<Input>) {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
-      // Rows that do not exist use the scales of one that does.
+      // Rows past the end read the scales of the last row.
       int row = minimum(firstRow + i * kRowsPerPass, Config::kN - 1);
       GateUpRow place{false, row};
       if constexpr (kParts == 2)
         place = gateUpRow<Config::kInterleave>(row);
       int part = kParts == 2 && place.up != ScaleLayout<Config>::kUpFirst;
-      // If each row has a scale, its index is that of the stored row.
+      // With one scale per row, scales are in the checkpoint's row order.
       index[i] =
           kGroupRows == 1
               ? storedRow<Config>(row) * kGroups
@@ -133,7 +145,7 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
     }
   }
 
-  /// Loads the scales and zero points for the chunks of a k tile.
+  /// Loads the scales and zero points of the thread's chunks in k tile `tile`.
   __device__ __forceinline__ void fetch(int tile) {
     if constexpr (scalesSums<Config>)
       return;
@@ -149,8 +161,8 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
     }
   }
 
-  /// Converts chunk i. `codes`, `to`: shared-memory addresses of source and
-  /// result.
+  /// Converts the chunk of pass `i`. `codes`, `to`: shared-memory addresses of
+  /// the codes and of the result.
   __device__ __forceinline__ void convert(int i, unsigned codes,
                                           unsigned to) const {
     unsigned words[2] = {};
@@ -175,8 +187,8 @@ template <class Config, int kPasses, int kRowsPerPass> struct Dequantizer {
   }
 };
 
-/// Multiplies the accumulators of a worker by the second scales of dequantized
-/// weights. `firstN`: first weight row of the worker's tile.
+/// Multiplies a worker's accumulators by the weights' second scales. `firstN`:
+/// first weight row of the worker's tile.
 template <class Config, class Worker>
 __device__ __forceinline__ void
 multiplyBySecond(Worker &worker, const typename Config::Args &args, int expert,
@@ -197,7 +209,8 @@ multiplyBySecond(Worker &worker, const typename Config::Args &args, int expert,
   }
 }
 
-/// The dequantizer of a Config that multiplies weights without conversion.
+/// Placeholder for the dequantizer of a Config whose weights need no
+/// conversion.
 struct NoDequantizer {};
 
 } // namespace moe

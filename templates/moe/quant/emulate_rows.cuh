@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A CTA's part of kernel quantize, or of quantization that runs beside routing,
-// for a Scaling of moe/math/emulated.cuh. The result is 16-bit values without
-// scales, or codes (quantized values) with a scale for each group. A thread has
-// 8 contiguous values of a row, and the threads that share a scale are lanes of
-// one warp.
+// The work of one CTA that quantizes with a Scaling of moe/math/emulated.cuh,
+// in kernel quantize or in kernel route. The result is emulated values, which
+// are 16-bit floats without scales, or codes (quantized values) with one scale
+// per group. A thread has 8 contiguous values of a row. The threads that share
+// a scale are lanes of one warp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,9 @@ template <class Config> struct Emulate {
   static_assert(kEncoded || sizeof(Data) == 2,
                 "emulated values are of 16 bits");
 
-  /// Quantizes and stores 8 values of a row. Called by whole warps. `exists`:
-  /// false if the row or column is past the end; values are then zeros and are
-  /// not stored.
+  /// Quantizes 8 values of a row and stores the result. Whole warps call this
+  /// function. `exists`: false if the row or the columns are past the end; the
+  /// values are then zeros and nothing is stored.
   static __device__ __forceinline__ void leave(const Args &args, bool exists,
                                                long long row, int column,
                                                float outer,
@@ -67,8 +67,9 @@ template <class Config> struct Emulate {
     leave(args, exists, row, column, outer, values);
   }
 
-  /// Quantizes rows with one `outer` a row. Rows are assigned to threads as in
-  /// Quantize. Each row is read twice.
+  /// Quantizes rows with one outer scale per row. Rows are assigned to threads
+  /// as in Quantize::token. Each row is read twice: for its maximum, and to
+  /// quantize it.
   static __device__ __forceinline__ void byRow(const Args &args, int rows,
                                                int block) {
     constexpr int kRowThreads = Quantize<Config>::kRowThreads;
@@ -102,8 +103,8 @@ template <class Config> struct Emulate {
   }
 };
 
-/// Emulates part `block` of `rows` rows. `outer`: from the maxima of kernel
-/// amax, if the Scaling has kOfMaxima.
+/// Quantizes the rows of CTA `block`, out of `rows` rows. `outer`: the outer
+/// scale from the maxima of kernel amax, if the Scaling has kOfMaxima.
 template <class Config>
 __device__ __forceinline__ void emulateRows(const typename Config::Args &args,
                                             int rows, int block,
@@ -129,8 +130,8 @@ __device__ __forceinline__ void emulateRows(const typename Config::Args &args,
   }
 }
 
-/// Quantizes or emulates part `block` of `rows` rows. `Scaling`: any except
-/// those that need the maximum of all values.
+/// Quantizes the rows of CTA `block`, out of `rows` rows, with or without
+/// emulation. `Scaling`: any except those that need the maximum of all rows.
 template <class Config>
 __device__ __forceinline__ void
 quantizeOrEmulateRows(const typename Config::Args &args, int rows, int block) {

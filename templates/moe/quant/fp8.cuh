@@ -7,8 +7,8 @@
 //
 // Quantization policies of the fp8 schemes. The tensor core accumulates with
 // fewer bits than f32, so partial accumulators are added to f32 totals after
-// every 128 of k. Schemes with a scale for every 128 of k apply it at that
-// point.
+// every 128 elements of k. Schemes with one scale per 128 elements of k apply
+// it to the partial accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,23 +25,23 @@ struct Fp8Tensor {
   static constexpr int kPromoteK = 128;
 };
 
-/// Policy of fp8_channel_static and others: one scale of all activations, and
-/// one of each weight row.
+/// Policy of fp8_channel_static and others: one scale for all activations, and
+/// one scale per weight row.
 struct Fp8TensorChannel {
   static constexpr LhsScale kLhsScale = LhsScale::Tensor;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;
   static constexpr int kPromoteK = 128;
 };
 
-/// Policy of fp8_channel: one scale of each token and one of each weight row.
+/// Policy of fp8_channel: one scale per token and one scale per weight row.
 struct Fp8Channel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;
   static constexpr int kPromoteK = 128;
 };
 
-/// Policy of fp8_block and fp8_block_ue8m0: one scale for 128 elements of a
-/// token, and one for 128 x 128 elements of a weight.
+/// Policy of fp8_block and fp8_block_ue8m0: one scale per 128 elements of a
+/// token, and one scale per 128 x 128 block of a weight.
 struct Fp8Block {
   static constexpr LhsScale kLhsScale = LhsScale::Group128;
   static constexpr RhsScale kRhsScale = RhsScale::Block128;

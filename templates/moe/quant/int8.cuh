@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization policies of the int8 schemes. Integer accumulators are exact
-// over all of k, so they are not promoted. Scales multiply the final
-// accumulators.
+// Quantization policies of the int8 schemes. Integer accumulation is exact over
+// all of k, so accumulators are not promoted to f32 totals. Scales multiply the
+// final accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,15 +24,15 @@ struct Int8Tensor {
   static constexpr int kPromoteK = 0;
 };
 
-/// Policy of int8_channel_static and others: one scale of all activations, and
-/// one of each weight row.
+/// Policy of int8_channel_static and others: one scale for all activations, and
+/// one scale per weight row.
 struct Int8TensorChannel {
   static constexpr LhsScale kLhsScale = LhsScale::Tensor;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;
   static constexpr int kPromoteK = 0;
 };
 
-/// Policy of int8_channel: one scale of each token and one of each weight row.
+/// Policy of int8_channel: one scale per token and one scale per weight row.
 struct Int8Channel {
   static constexpr LhsScale kLhsScale = LhsScale::Token;
   static constexpr RhsScale kRhsScale = RhsScale::Channel;

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Quantization of values in registers. A thread has 8 contiguous values of a
-// row, and the threads whose values share a scale are lanes of one warp. The
-// element-wise arithmetic is in moe/math.
+// Quantization of values in registers. Each thread has 8 contiguous values of a
+// row. The threads whose values share a scale are adjacent lanes of one warp.
+// The element-wise arithmetic is in moe/math.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,9 @@
 
 namespace moe::quant {
 
-/// Returns the largest magnitude among 8 values of each of kLanes adjacent
-/// lanes, in all of these lanes. `lanes`: mask of the lanes that call.
+/// Returns the largest magnitude among the values of kLanes adjacent lanes, 8
+/// per lane. Each of these lanes receives the result. `lanes`: mask of the
+/// calling lanes. `Scaling`: determines if a NaN propagates.
 template <int kLanes, class Scaling = void>
 __device__ __forceinline__ float largestOfLanes(const float (&values)[8],
                                                 unsigned lanes = 0xffffffffu) {
@@ -39,9 +40,10 @@ template <class Scaling>
 inline constexpr int kLanesOfScale =
     Scaling::kColumns == 0 ? 1 : Scaling::kColumns / 8;
 
-/// Replaces 8 contiguous values of a row by their dequantized codes. Called by
-/// a whole warp; the threads that share a scale are adjacent lanes. Values that
-/// do not exist are 0.
+/// Quantizes 8 contiguous values of a row and replaces them with the
+/// dequantized results. `outer`: the Scaling's outer scale. A whole warp calls
+/// this function; the lanes that share a scale are adjacent. Values past the
+/// end of a row must be 0.
 template <class Scaling>
 __device__ __forceinline__ void emulate(float (&values)[8], float outer) {
   static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
@@ -56,16 +58,17 @@ __device__ __forceinline__ void emulate(float (&values)[8], float outer) {
 }
 
 namespace detail {
-/// A scaling whose largest magnitude is NaN if any value is NaN.
+/// A placeholder Scaling that makes the largest magnitude NaN if any value is
+/// NaN.
 struct KeepsNan {
   static constexpr bool kPropagatesNan = true;
 };
 } // namespace detail
 
-/// Replaces 8 contiguous values of a row by the values of their codes, which
-/// are not multiplied by the scale, and returns the scale. Called like emulate.
-/// If the codes' type has no NaN, a NaN among the values makes the scale NaN
-/// instead.
+/// Quantizes 8 contiguous values of a row and replaces them with the values of
+/// their codes, which are not multiplied by the scale. Returns the scale.
+/// Called by whole warps, like emulate(). If the code type has no NaN, a NaN
+/// among the values makes the scale NaN.
 template <class Scaling>
 __device__ __forceinline__ float encode(float (&values)[8], float outer) {
   static_assert(Scaling::kColumns % 8 == 0 && 32 % kLanesOfScale<Scaling> == 0,
@@ -85,7 +88,7 @@ __device__ __forceinline__ float encode(float (&values)[8], float outer) {
 }
 
 /// Stores 8 codes of a row. The first thread of a group also stores the group's
-/// scale. `codes`: values of the codes. `kColumns`: elements of a row.
+/// scale. `codes`: the codes as float values. `kColumns`: elements per row.
 /// `kGroup`: elements that share a scale.
 template <int kColumns, int kGroup, class Data, class Scale>
 __device__ __forceinline__ void
@@ -104,7 +107,7 @@ storeCodes8(const float (&codes)[8], float scale, long long row, int column,
 #pragma unroll
     for (int i = 0; i < 8; ++i)
       word |= (unsigned long long)codeOf<Data>(codes[i]) << 6 * i;
-    // The address of these 6 bytes is even.
+    // The address of these 6 bytes is a multiple of 2.
     auto *halves = reinterpret_cast<unsigned short *>(
         data + (row * kColumns + column) * 6 / 8);
 #pragma unroll

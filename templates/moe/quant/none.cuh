@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The quantization policy of f32, f16 and bf16 layers, and the enumerations
-// that all policies use: a policy specifies the scales of both operands.
-// moe/matmul/feed/scales.cuh applies them.
+// that all policies use. A policy specifies the granularity of the scales of
+// both operands. moe/matmul/feed/scales.cuh applies the scales.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,7 +15,7 @@
 
 namespace moe::quant {
 
-/// The granularity of the scales of lhs (activations).
+/// Granularity of the scales of lhs (activations), with the shape of lhs_scale.
 enum class LhsScale {
   None,
   Tensor,  ///< [1]
@@ -23,24 +23,26 @@ enum class LhsScale {
   Group128 ///< [lhs rows, ceildiv(k, 128)]
 };
 
-/// The granularity of the scales of rhs (weights). If gate and up rows are
-/// interleaved, scales are in stored order: all gates, then all ups.
+/// Granularity of the scales of rhs (weights), with the shape of rhs_scale.
+/// Scales are in the checkpoint's row order (moe/core/gate_up.cuh), even if the
+/// packed weight interleaves gate and up rows.
 enum class RhsScale {
   None,
   Tensor,  ///< [experts, 2 for gate and up, else 1]
   Channel, ///< [experts, n]
-  /// [experts, ceildiv(n, 128), ceildiv(k, 128)]; blocks contain only gate rows
-  /// or only up rows, which makes 2 * ceildiv(n / 2, 128) rows of blocks
+  /// [experts, row blocks, ceildiv(k, 128)]. A block has only gate rows or only
+  /// up rows, so there are ceildiv(n, 128) row blocks, or 2 * ceildiv(n / 2,
+  /// 128) with gate and up.
   Block128,
-  /// [experts, n, ceildiv(k, kPromoteK)], of Config's type Scale
+  /// [experts, n, ceildiv(k, kPromoteK)], of type Config::Scale.
   Groups
 };
 
 struct None {
   static constexpr LhsScale kLhsScale = LhsScale::None;
   static constexpr RhsScale kRhsScale = RhsScale::None;
-  /// Elements along k after which accumulators are promoted to f32 totals; 0 if
-  /// the instruction accumulates accurately enough.
+  /// Number of elements along k after which accumulators are added to f32
+  /// totals; 0 if the MMA instruction accumulates accurately enough.
   static constexpr int kPromoteK = 0;
 };
 

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The CTA's part of quantizing a matrix in memory: in kernel quantize, and in
-// kernel route beside the CTAs that route. `block` is the index of the CTA
-// among those that quantize.
+// The work of one CTA that quantizes a part of a matrix in global memory.
+// Kernel quantize uses it, and so does kernel route, in which some CTAs
+// quantize while others compute the routing. `block` is the CTA's index among
+// the CTAs that quantize.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,7 +34,7 @@ __device__ __forceinline__ void load8(const T *source, float (&values)[8]) {
               values + i * kPerVector<T>);
 }
 
-/// Rounds 8 values to elements of 8 bits and stores them.
+/// Rounds 8 values to 8-bit elements and stores them.
 template <class T>
 __device__ __forceinline__ void store8(const float (&values)[8], T *to) {
   Vector8 vector;
@@ -43,8 +44,9 @@ __device__ __forceinline__ void store8(const float (&values)[8], T *to) {
   *reinterpret_cast<Vector8 *>(to) = vector;
 }
 
-/// Returns true if the row exists. In batched layers, only the first slots of
-/// an expert have rows.
+/// Returns true if the row exists. In batched layers each expert has
+/// args.tokens slots, of which only the first expert_num_tokens[expert] contain
+/// rows.
 template <class Args>
 __device__ __forceinline__ bool isRow(const Args &args, int row) {
   if constexpr (requires { args.expert_num_tokens; }) {
@@ -55,8 +57,8 @@ __device__ __forceinline__ bool isRow(const Args &args, int row) {
   }
 }
 
-/// Returns the maximum over each kGroup adjacent threads of the CTA, in all of
-/// these threads.
+/// Returns the maximum over each group of kGroup adjacent threads of the CTA,
+/// to all threads of the group. Contains a CTA barrier.
 template <int kThreads, int kGroup, class Scaling = void>
 __device__ __forceinline__ float groupMaximum(float value) {
   __shared__ float warps[kThreads / 32];
@@ -75,8 +77,8 @@ __device__ __forceinline__ float groupMaximum(float value) {
   return value;
 }
 
-/// Returns the number of pairs of a token, each of which has a weight that
-/// multiplies the token's row; 1 if there are no weights.
+/// Returns the number of weighted rows per input row: kPairs if the token's row
+/// is multiplied by the weight of each of its pairs, else 1.
 template <class Config> constexpr int weighedPairs() {
   if constexpr (requires { Config::kPairs; })
     return Config::kPairs;
@@ -84,7 +86,7 @@ template <class Config> constexpr int weighedPairs() {
     return 1;
 }
 
-/// Multiplies elements of a row by the row's weight, if it has one.
+/// Multiplies elements of a row by the row's weight if Args has row_weights.
 template <class Config, int kCount>
 __device__ __forceinline__ void weighRow(const typename Config::Args &args,
                                          long long row,
@@ -97,8 +99,8 @@ __device__ __forceinline__ void weighRow(const typename Config::Args &args,
   }
 }
 
-/// Loads 8 elements of a row to quantize: of the input or, if Args has
-/// row_weights, of the product of a token's row and the pair's weight.
+/// Loads 8 elements of a row that is to be quantized. If Args has row_weights,
+/// row `row` is the product of the pair's token row and the pair's weight.
 template <class Config>
 __device__ __forceinline__ void loadRow8(const typename Config::Args &args,
                                          long long row, int column,
@@ -109,8 +111,7 @@ __device__ __forceinline__ void loadRow8(const typename Config::Args &args,
   weighRow<Config>(args, row, values);
 }
 
-/// The element type that Rounded rounds to, and the number of elements that a
-/// thread converts at a time.
+/// The element type to which quant::Rounded rounds.
 template <class Config>
 using RoundedData = RemoveReference<decltype(*Config::Args::data)>;
 template <class Config> constexpr int roundedStep() {
@@ -152,7 +153,7 @@ template <class Config> struct Quantize {
     bool exists = kColumns % 128 == 0 || column < kColumns;
     if (exists)
       loadRow8<Config>(args, row, column, values);
-    // Either all lanes of a group get here or none.
+    // All lanes of a group reach this point, or no lane does.
     unsigned lanes = 0xffffu << (threadIdx.x & 16u);
     float scale =
         Config::Scaling::scale(quant::largestOfLanes<kLanes>(values, lanes));
@@ -166,9 +167,9 @@ template <class Config> struct Quantize {
       args.scale[item] = scale;
   }
 
-  /// Returns the number of threads of a row, at least those of a warp. It is
-  /// chosen so that a thread has at most 16 columns, up to 256 threads. If a
-  /// short row had a whole CTA, too few loads would be in flight.
+  /// Returns the number of threads per row, at least a warp. A thread has at
+  /// most 16 columns, unless this would need more than 256 threads. If a whole
+  /// CTA were assigned to a short row, too few loads would be in flight.
   static constexpr int rowThreads(int threads) {
     return threads < 256 && threads * 2 * kWide < kColumns
                ? rowThreads(threads * 2)
@@ -184,8 +185,8 @@ template <class Config> struct Quantize {
     int row = block * kRowsPerCta + int(threadIdx.x) / kRowThreads;
     int thread = int(threadIdx.x) % kRowThreads;
     bool exists = row < rows && isRow(args, row);
-    // Rows stay in registers if the CTA's registers suffice. All loads of a row
-    // are then in flight at the same time.
+    // If the register budget allows, a thread keeps its part of the row in
+    // registers. All loads of a row are then in flight at the same time.
     constexpr int kStep = kRowThreads * kWide;
     constexpr int kSteps = ceilDiv(kColumns, kStep);
     constexpr int kMostKept = Config::kThreads <= 256 ? 8 : 2;
@@ -265,7 +266,8 @@ template <class Config> struct Quantize {
       args.scale[0] = scale;
   }
 
-  /// Rounds whole vectors of the input and of the result.
+  /// Converts whole 16-byte vectors of the input to whole vectors of the
+  /// result.
   static __device__ __forceinline__ void rounded(const Args &args, int rows,
                                                  int block) {
     using Input = typename Config::Input;
@@ -296,8 +298,8 @@ template <class Config> struct Quantize {
   }
 };
 
-/// Quantizes part `block` of `rows` rows. `Scaling`: any except dynamic ones of
-/// a tensor.
+/// Quantizes the rows of CTA `block`, out of `rows` rows. `Scaling`: any except
+/// a dynamic tensor scale, which needs the maximum of all rows.
 template <class Config>
 __device__ __forceinline__ void quantizeRows(const typename Config::Args &args,
                                              int rows, int block) {

@@ -5,12 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The conversion of slabs: codes (quantized values), scales and zero points of
-// a stage in MMA fragment order (moe/math/slabs.cuh) become operand registers
-// of two elements. An element is (code - zero point) * scale, rounded once, bit
-// for bit as in moe/quant/dequantize.cuh, or that value divided by a power of
-// two. In the latter case the accumulators are multiplied by this power. Second
-// scales also multiply the accumulators.
+// Conversion of slabs to MMA operand registers. The input is a pipeline stage's
+// codes (quantized values), scales and zero points in MMA fragment order
+// (moe/math/slabs.cuh). The output is operand registers with two 16-bit
+// elements each. An element is (code - zero point) * scale, rounded once, and
+// is bit-identical to the result of moe/quant/dequantize.cuh. Some converters
+// leave out a power of two: the element is then that value divided by the
+// power, and the accumulators are multiplied by it at the end. Second scales
+// also multiply the accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,9 +31,9 @@ namespace moe {
 
 namespace detail {
 
-/// Decodes the two codes of a register to floats. `words`: words of the step.
-/// `part`: index of the register, 0 to 3; if a second step shares the words,
-/// its registers are 4 to 7.
+/// Decodes the two codes of an operand register to f32. `words`: the lane's
+/// words of the step. `part`: index of the register, 0 to 3; if two steps share
+/// the words, the second step's registers are 4 to 7.
 template <class Weight>
 __device__ __forceinline__ void
 slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
@@ -55,7 +57,7 @@ slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
   }
 }
 
-/// Converts the scales of a group of a thread's two rows to f32.
+/// Converts a group's scales of the thread's two weight rows to f32.
 template <class Config>
 __device__ __forceinline__ void
 slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
@@ -64,19 +66,21 @@ slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
     to[i] = toFloat(scales[i]);
 }
 
-/// The defaults of a converter. A converter has prepare(), which receives the
-/// scales and zero points of a group of the thread's two rows, and element(),
-/// which returns operand register `part`.
+/// Default members of a converter. A converter has two functions. prepare()
+/// receives a group's scales and zero points of the thread's two weight rows.
+/// element() returns operand register `part`.
 struct SlabOperands {
-  /// True if large scales need other instructions.
-  static constexpr bool kHasLarge = false;
+  /// True if element() has a separate instruction sequence for large scales,
+  /// which is selected by a branch at run time.
+  static constexpr bool kBranchesOnLarge = false;
   /// True if enough registers are left to issue MMAs in pairs.
   static constexpr bool kLeavesRegisters = false;
-  /// Returns the factor of the accumulators of the thread's row 0 or 1.
+  /// Returns the power of two by which accumulators of the thread's weight row
+  /// 0 or 1 are multiplied.
   static constexpr float ofRow(int) { return 1.0f; }
 };
 
-/// The converter of any codes and scales, through f32.
+/// Converts any codes with any scales through f32.
 template <class Config> struct SlabByFloats : SlabOperands {
   using Weight = typename Config::Weight;
   using Input = typename Config::Input;
@@ -102,9 +106,9 @@ template <class Config> struct SlabByFloats : SlabOperands {
   }
 };
 
-/// The converter of i4 to f16, with scales of f16. A code in the lowest bits of
-/// the f16 1024 makes the value 1024 + code. The differences of such values are
-/// exact.
+/// Converts i4 to f16, with f16 scales. A code in the lowest bits of the f16
+/// constant 1024 yields the value 1024 + code. The zero point is held as 1024 +
+/// zero point, so the difference is code - zero point, which is exact.
 template <class Config> struct SlabHalves : SlabOperands {
   static constexpr unsigned kMagic = 0x64006400u;
   unsigned scale[2], zero[2]; ///< the same value in both halves
@@ -120,9 +124,9 @@ template <class Config> struct SlabHalves : SlabOperands {
         zero[i] = kMagic + 0x00080008u;
     }
   }
-  /// Returns 1024 + a signed zero point of 8 bits as f16, in both halves. An
-  /// unsigned byte in the lowest bits of the f32 2^23 makes the value 2^23 +
-  /// byte.
+  /// Returns 1024 + zero point as f16 in both halves, for a signed 8-bit zero
+  /// point. To convert without an I2F instruction, an unsigned byte is placed
+  /// in the lowest bits of the f32 constant 2^23, which yields 2^23 + byte.
   static __device__ __forceinline__ unsigned zeroOf(unsigned byte) {
     float number =
         __uint_as_float(0x4b000000u | (byte ^ 0x80u)) - (0x1p23f + 128 - 1024);
@@ -138,23 +142,26 @@ template <class Config> struct SlabHalves : SlabOperands {
   }
 };
 
-/// Copies each half of a pair to both halves of a register.
+/// Copies each half of `pair` to both halves of a register: the lower half to
+/// to[0], the upper half to to[1].
 __device__ __forceinline__ void twice(unsigned pair, unsigned (&to)[2]) {
   to[0] = __byte_perm(pair, 0, 0x1010);
   to[1] = __byte_perm(pair, 0, 0x3232);
 }
 
-/// The converter of i4 and i8 to bf16, with scales of bf16. The lowest 8 bits
-/// of a bf16, if the others are 0, represent their integer times 2^-133,
-/// whether the bf16 is subnormal or not. Masked codes are thus bf16 values
-/// without conversion. One fma multiplies them by the scale, subtracts the zero
-/// point times the scale, and rounds once. The accumulators are multiplied by
-/// ofRow to undo the power of two. Nibbles of row 1 are 4 bits higher than
-/// those of row 0, so the factor of row 1 is 2^-4 of the other.
+/// Converts i4 and i8 to bf16, with bf16 scales.
 ///
-/// An operand times ofRow equals that of SlabByFloats for scales of 0 and from
-/// 2^-89 to 2^31. A smaller scale yields an operand that is off by at most
-/// 2^-132. A larger one yields infinities and NaN.
+/// If all bits of a bf16 above the lowest 8 are 0, its value is the integer in
+/// the lowest 8 bits times 2^-133, for subnormal and normal values. Codes that
+/// are masked out of a word are thus bf16 values without any conversion. One
+/// fma multiplies them by the scale, subtracts zero point * scale, and rounds
+/// once. ofRow() is the factor of the accumulators that undoes the power of
+/// two. Nibbles of row 1 are 4 bits higher in the word than those of row 0, so
+/// the factor of row 1 is that of row 0 times 2^-4.
+///
+/// For scales of 0 and from 2^-89 to 2^31, an operand times ofRow() equals the
+/// operand of SlabByFloats. A smaller scale yields an operand that is off by at
+/// most 2^-132. A larger scale yields infinities and NaN.
 template <class Config> struct SlabBfloats : SlabOperands {
   static constexpr bool kLeavesRegisters = !Config::kZeroPoint;
   static constexpr int kCodeBits = kBits<typename Config::Weight>;
@@ -162,9 +169,10 @@ template <class Config> struct SlabBfloats : SlabOperands {
   static constexpr float ofRow(int row) {
     return kNibbles && row == 1 ? 0x1p33f : 0x1p37f;
   }
-  unsigned scale[2]; ///< scale of a row times 2^96, in both halves
-  /// The operand of code 0 or, with zero points, the zero point as an integer
-  /// at the bit position of the row's codes. In both halves.
+  unsigned scale[2]; ///< each row's scale times 2^96, in both halves
+  /// Without zero points: the operand of code 0. With zero points: the zero
+  /// point as an integer at the bit position of the row's codes. The value is
+  /// in both halves.
   unsigned zero[2];
 
   __device__ __forceinline__ void prepare(const bf16 (&scales)[2],
@@ -183,8 +191,8 @@ template <class Config> struct SlabBfloats : SlabOperands {
     else
       twice(ptx::multiplyPair<bf16>(both, kOfCode0), zero);
   }
-  /// Returns a signed zero point of 8 bits in the form of the row's codes, in
-  /// both halves.
+  /// Returns a signed 8-bit zero point at the bit position of the row's codes,
+  /// in both halves.
   static __device__ __forceinline__ unsigned zeroOf(unsigned byte, int row) {
     if constexpr (!kNibbles)
       return ((byte & 0xffu) ^ 0x80u) * 0x10001u;
@@ -211,22 +219,24 @@ template <class Config> struct SlabBfloats : SlabOperands {
   }
 };
 
-/// Returns two e2m1 of a word as bf16 times 2^-126: exponent and mantissa are
-/// moved to the bit positions of a bf16.
+/// Extracts two e2m1 codes from `word` as bf16 values times 2^-126, by moving
+/// exponent and mantissa to the bit positions of a bf16.
 __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
   unsigned signs = word << (12 - 4 * part);
   unsigned sizes = part < 2 ? word << (6 - 4 * part) : word >> (4 * part - 6);
   return (signs & 0x80008000u) | (sizes & 0x01c001c0u);
 }
 
-/// The converter of e2m1 through f32. A scale below 2 is multiplied by 2^126 to
-/// undo the power of two. If a scale is larger, the codes are multiplied by
-/// 2^126 instead.
+/// Converts e2m1 codes through f32. slabE2m1 yields codes times 2^-126, which
+/// must be undone. If the thread's scales are below 2, the scale is multiplied
+/// by 2^126. For a larger scale this product would overflow, so the codes are
+/// multiplied by 2^126 instead.
 template <class Config> struct SlabE2m1 : SlabOperands {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  /// Scales of e4m3 are often large, so all of them use both multiplications.
-  static constexpr bool kHasLarge = !kSame<Scale, e4m3>;
+  /// e4m3 scales are often large, so they always multiply the codes by 2^126
+  /// and need no branch.
+  static constexpr bool kBranchesOnLarge = !kSame<Scale, e4m3>;
   static constexpr float kPower = 0x1p126f;
   float scale[2];
   bool isLarge;
@@ -234,7 +244,7 @@ template <class Config> struct SlabE2m1 : SlabOperands {
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
                                           const unsigned (&)[2]) {
     slabScales<Config>(scales, scale);
-    // NaN counts as large.
+    // A NaN scale counts as large.
     isLarge = !(fabsf(scale[0]) < 2.0f && fabsf(scale[1]) < 2.0f);
   }
   template <bool kLarge>
@@ -244,7 +254,7 @@ template <class Config> struct SlabE2m1 : SlabOperands {
     float first = __uint_as_float(bits << 16);
     float other = __uint_as_float(bits & 0xffff0000u);
     float factor = scale[part % 2];
-    if constexpr (kLarge || !kHasLarge)
+    if constexpr (kLarge || !kBranchesOnLarge)
       first *= kPower, other *= kPower; // exact
     else
       factor *= kPower;
@@ -252,17 +262,17 @@ template <class Config> struct SlabE2m1 : SlabOperands {
   }
 };
 
-/// The converter of e2m1 to bf16, with scales of 8 bits. Their products are
-/// exact.
+/// Converts e2m1 codes to bf16, with 8-bit scales. The products of codes and
+/// scales are exact.
 ///
-/// Operands are the weights times 2^-30 for scales of 0 and from 2^-89 to 2^31.
-/// A smaller scale yields an operand that is off by at most 2^-132. A larger
-/// one yields infinities and NaN.
+/// For scales of 0 and from 2^-89 to 2^31, operands are the weights times
+/// 2^-30. A smaller scale yields an operand that is off by at most 2^-132. A
+/// larger scale yields infinities and NaN.
 template <class Config> struct SlabE2m1Bfloats : SlabOperands {
   using Scale = typename Config::Scale;
   static constexpr bool kLeavesRegisters = kSame<Scale, ue8m0>;
   static constexpr float ofRow(int) { return 0x1p30f; }
-  unsigned scale[2]; ///< scale of a row times 2^96, in both halves
+  unsigned scale[2]; ///< each row's scale times 2^96, in both halves
 
   __device__ __forceinline__ void prepare(const Scale (&scales)[2],
                                           const unsigned (&)[2]) {
@@ -301,8 +311,7 @@ template <class Config> constexpr auto slabConverterOf() {
 
 } // namespace detail
 
-/// Loads the codes of a slab that a lane holds. `from`: shared-memory address
-/// of the slab.
+/// Loads a lane's codes of a slab. `from`: shared-memory address of the slab.
 template <class Codes>
 __device__ __forceinline__ void
 loadCodes(unsigned from, int lane, unsigned (&words)[Codes::kLaneWords]) {
@@ -325,8 +334,8 @@ loadCodes(unsigned from, int lane, unsigned (&words)[Codes::kLaneWords]) {
   }
 }
 
-/// Loads the scales of a thread's two rows, which are contiguous. `from`:
-/// shared-memory address of the first.
+/// Loads the scales of a thread's two weight rows, which are adjacent in shared
+/// memory. `from`: shared-memory address of the first scale.
 template <class Scale>
 __device__ __forceinline__ void loadNeighbours(unsigned from, Scale (&to)[2]) {
   if constexpr (sizeof(Scale) == 4) {
@@ -342,8 +351,9 @@ __device__ __forceinline__ void loadNeighbours(unsigned from, Scale (&to)[2]) {
   }
 }
 
-/// The converter of a thread's weight rows of a tile. It takes the place of the
-/// scales of accumulators. `kPairs`: number of pairs of rows, 8 apart, that
+/// Converts the slabs of a thread's weight rows and scales the final
+/// accumulators. It has the interface of the classes that scale accumulators
+/// (moe/matmul/feed/scales.cuh). `kPairs`: number of row pairs (r, r + 8) that
 /// have their own second scales.
 template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   using Numbers = SlabNumbers<Config>;
@@ -351,7 +361,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
   using Scale = typename Config::Scale;
   static constexpr int kStepWords = Codes::kStepWords;
   static_assert(kPairs == 1 || Config::kSecondPerRow);
-  float second[2 * kPairs]; ///< second scales of rows r and r + 8
+  float second[2 * kPairs]; ///< second scales of each pair's rows r and r + 8
 
   __device__ __forceinline__ SlabScaling(const float (&ofRows)[2 * kPairs]) {
 #pragma unroll
@@ -361,8 +371,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
 
   using Converter = decltype(detail::slabConverterOf<Config>());
   /// Returns true if enough registers are left to issue MMAs in pairs. Partial
-  /// tiles of weight rows, results of 32 bits, and some converters need these
-  /// registers.
+  /// weight tiles, 32-bit results, and some converters need these registers.
   static constexpr bool leavesRegisters() {
     return Converter::kLeavesRegisters &&
            Config::kN % Config::Schedule::kTileN == 0 &&
@@ -370,7 +379,7 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
            sizeof(typename Config::Result) == 2;
   }
 
-  /// Multiplies final accumulators by the factors of their rows.
+  /// Multiplies the final accumulators by the factors of their weight rows.
   template <class Fragment>
   __device__ __forceinline__ void scaleSums(Fragment &fragment) const {
     static_assert(Fragment::kTokensAreColumns);
@@ -380,8 +389,8 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
       fragment.scale(i, ofSums(row, 2 * pair + row));
     }
   }
-  /// Returns the factor of the accumulators of row 0 or 1. `i`: index of the
-  /// row's second scale.
+  /// Returns the factor of the accumulators in weight row 0 or 1. `i`: index of
+  /// the row's second scale in `second`.
   __device__ __forceinline__ float ofSums(int row, int i) const {
     float factor = Converter::ofRow(row);
     if constexpr (Config::kSecondScale)
@@ -394,14 +403,14 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
     scaleSums(fragment);
   }
 
-  /// One slab of a stage.
+  /// The part of a slab that one lane holds, for one pipeline stage.
   struct Slab {
     unsigned words[Codes::kLaneWords];
     Converter converters[Numbers::kBlockGroups];
-    bool isLarge; ///< true if some scale of the warp is large
+    bool isLarge; ///< true if any lane of the warp has a large scale
 
     __device__ __forceinline__ void findLarge() {
-      if constexpr (Converter::kHasLarge) {
+      if constexpr (Converter::kBranchesOnLarge) {
         bool any = false;
 #pragma unroll
         for (int group = 0; group < Numbers::kBlockGroups; ++group)
@@ -410,12 +419,13 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
       }
     }
 
-    /// Converts the four registers of a step. The conversion for large scales
-    /// follows in a separate branch, because all warps of a warpgroup must
-    /// execute the same MMA instruction.
+    /// Converts the codes of step `step` to the four operand registers of an
+    /// MMA. A warp with a large scale converts a second time in a branch. The
+    /// branch contains no MMA, because all warps of a warpgroup must execute
+    /// the same MMA instruction.
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
       convertAs<false>(step, to);
-      if constexpr (Converter::kHasLarge)
+      if constexpr (Converter::kBranchesOnLarge)
         if (isLarge) [[unlikely]]
           convertAs<true>(step, to);
     }
@@ -435,8 +445,8 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
     }
   };
 
-  /// Loads the slab of a warp in a block of a stage. `stage`: shared-memory
-  /// address of the stage. `blockOfK`: index of the block along k.
+  /// Loads a warp's slab. `stage`: shared-memory address of the pipeline stage.
+  /// `block`: block of 64 weight rows. `blockOfK`: index of the block along k.
   static __device__ __forceinline__ Slab load(unsigned stage, int block,
                                               int warp, int lane,
                                               int blockOfK = 0) {
@@ -452,9 +462,9 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
         lane);
   }
 
-  /// Loads a slab whose codes, scales and zero points start at these
-  /// shared-memory addresses. `kRows`: stride in elements from the scales of a
-  /// group to those of the next.
+  /// Loads a slab. `codes`, `scales`, `zeros`: shared-memory addresses of its
+  /// codes, scales and zero points. `kRows`: stride in elements between the
+  /// scales of consecutive groups.
   template <int kRows>
   static __device__ __forceinline__ Slab read(unsigned codes, unsigned scales,
                                               unsigned zeros, int lane) {

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The conversion of slabs (moe/math/slabs.cuh) of 4-bit codes that are
-// multiplied as e4m3: an e2m1, or an i4 minus 8, is representable in e4m3.
-// Accumulators of a group along k, which is a stage or one step, are multiplied
-// by the group's scale of the weight row and added to totals. The tokens'
-// scales multiply the totals at the end.
+// Conversion of 4-bit codes in slabs (moe/math/slabs.cuh) to e4m3 operands. An
+// e2m1 code, or an i4 code minus 8, is representable in e4m3, so codes are
+// multiplied without their scales. A group along k is a whole pipeline stage or
+// one step of k. Its partial accumulators are multiplied by the weight row's
+// scale for the group and added to totals. The tokens' scales multiply the
+// totals at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,11 +34,11 @@ struct SlabSums : TokenScales<Config, Fragment> {
                     !Config::kZeroPoint &&
                     (!Config::kSecondScale || Config::kSecondPerRow),
                 "codes of 4 bits without zero points are numbers of e4m3");
-  /// Groups of a stage: 1, or one for each step.
+  /// Number of groups along k in a pipeline stage: 1, or 4 (one per step).
   static constexpr int kGroups = Numbers::kBlockGroups;
   static_assert(kGroups == 1 || kGroups == 4,
                 "a group along k must be of whole stages, or of one step");
-  /// The second scales of the thread's rows.
+  /// Second scales of the thread's weight rows.
   static constexpr int kSecond = WeightScales<Config>::kCount;
   float second[kSecond];
   __device__ __forceinline__ SlabSums(const float (&ofRows)[kSecond]) {
@@ -46,16 +47,17 @@ struct SlabSums : TokenScales<Config, Fragment> {
       second[i] = ofRows[i];
   }
 
-  /// Power of two by which converted codes are multiplied, so that the
-  /// conversion needs few instructions.
+  /// Power of two that is a factor of each converted code. It lets the
+  /// conversion use few instructions; finish() divides it out.
   static constexpr float kPower = kIntegers ? 0x1p-9f : 0x1p-6f;
 
-  /// One slab of a stage.
+  /// The part of a slab that one lane holds, for one pipeline stage.
   struct Slab {
     unsigned words[4 * kStepWords];
     unsigned scales; ///< shared-memory address of the first group's scales
 
-    /// Converts the four registers of a step.
+    /// Converts the codes of step `step` to the four operand registers of an
+    /// MMA.
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
@@ -69,7 +71,8 @@ struct SlabSums : TokenScales<Config, Fragment> {
       }
     }
 
-    /// Loads the scales of a row and of the row 8 rows later.
+    /// Loads the thread's two weight-row scales for a group: of row r and of
+    /// row r + 8.
     __device__ __forceinline__ void loadScales(int group,
                                                float (&to)[2]) const {
       Scale of[2];
@@ -78,8 +81,8 @@ struct SlabSums : TokenScales<Config, Fragment> {
     }
   };
 
-  /// Loads the slab of a warp in a block of a stage. `stage`: shared-memory
-  /// address of the stage.
+  /// Loads the lane's part of a warp's slab. `stage`: shared-memory address of
+  /// the pipeline stage. `block`: block of 64 weight rows.
   static __device__ __forceinline__ Slab load(unsigned stage, int block,
                                               int warp, int lane) {
     using Stage = SlabStage<Config>;
@@ -93,9 +96,9 @@ struct SlabSums : TokenScales<Config, Fragment> {
     return slab;
   }
 
-  /// Divides the totals by kPower and multiplies them by the tokens' scales:
-  /// see TokenScales. These are two multiplications, so that a large scale does
-  /// not overflow.
+  /// Divides the totals by kPower, then multiplies them by the tokens' scales
+  /// (see TokenScales). Two separate multiplications prevent a large scale from
+  /// overflowing when it is combined with 1 / kPower.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned shared,
                                          int barrier, int thread) {
 #pragma unroll

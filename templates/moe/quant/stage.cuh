@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// One CTA copies a few rows from global to shared memory: unchanged, or as e4m3
-// with the scales of a Scaling (moe/math/scaling.cuh), bit for bit as kernel
-// quantize does. All threads call prepare, measure and finish, with a CTA
-// barrier between any two of them and after the last.
+// Copies a few rows from global to shared memory with one CTA. The rows are
+// copied unchanged (Unscaled), or quantized to e4m3 with a Scaling
+// (moe/math/scaling.cuh) with results bit-identical to kernel quantize. All
+// threads call prepare(), measure() and finish(), in this order. The caller
+// places a CTA barrier between any two of these calls and after the last.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,8 +20,8 @@
 
 namespace moe::quant {
 
-/// The rows of one CTA: up to kMaxRows rows of kK values of type Source. `To`:
-/// element type in shared memory.
+/// The rows that one CTA copies: up to kMaxRows rows of kK values. `Source`,
+/// `To`: element types in global and in shared memory.
 template <class Scaling, class Source, class To, int kK, int kMaxRows,
           int kThreads>
 struct Stage {
@@ -31,15 +32,18 @@ struct Stage {
   static constexpr int kPerRow = kK / kWide;
 
   struct Shared {
-    int largest[kByRow ? kMaxRows : 1]; ///< f32 bits of magnitudes
+    int largest[kByRow ? kMaxRows : 1]; ///< largest magnitude per row, or of
+                                        ///< all rows, as f32 bits
   };
 
-  /// Pieces of 256 values of a row. A warp processes every kWarps-th piece.
+  /// Number of segments of 256 values per row. Each warp processes every
+  /// kWarps-th segment.
   static constexpr int kPieces = ceilDiv(kK, 32 * kWide);
   static constexpr int kPiecesOfWarp = ceilDiv(kMaxRows * kPieces, kWarps);
-  /// True if a thread keeps the values of its pieces in registers between
-  /// measure and finish. A second read would queue after the weight loads that
-  /// the caller issues between the two.
+  /// True if a thread keeps the values of its segments in registers from
+  /// measure() to finish(). Otherwise finish() reads them from global memory
+  /// again, and these loads would queue after the weight loads that the caller
+  /// issues between the two calls.
   static constexpr bool kKeeps = kDynamic && kPiecesOfWarp <= 8;
   struct Kept {
     float values[kKeeps ? kPiecesOfWarp : 1][kWide];
@@ -48,8 +52,8 @@ struct Stage {
   const Source *source;
   long long stride;
   int rows;
-  To *data;      ///< rows in shared memory
-  float *scales; ///< their scales in shared memory
+  To *data;      ///< the rows in shared memory
+  float *scales; ///< the rows' scales in shared memory
 
   static __device__ __forceinline__ void prepare(Shared &shared) {
     if constexpr (kDynamic)
@@ -78,14 +82,14 @@ struct Stage {
     *reinterpret_cast<Vector8 *>(data + row * kK + column) = vector;
   }
 
-  /// Returns this thread's first column of a piece.
+  /// Returns this thread's first column in a segment (`piece`).
   static __device__ __forceinline__ int columnOf(int piece) {
     int lane = (kThreads - 1 - int(threadIdx.x)) % 32;
     return (piece % kPieces * 32 + lane) * kWide;
   }
 
-  /// The division of values by the scale of their row, or by the one of all
-  /// rows.
+  /// Divides values by the scale of their row, or by the scale of all rows, and
+  /// stores them.
   struct Scaled {
     const Stage &stage;
     const Shared &shared;
@@ -106,9 +110,11 @@ struct Stage {
     }
   };
 
-  /// Copies (Unscaled), quantizes (scales of groups), or computes the maxima of
-  /// the first `counted` rows. Work is assigned from the last warp on, since
-  /// the first warps route.
+  /// Processes the rows as far as possible before all maxima are known. With
+  /// Unscaled, copies the rows. With scales of groups, quantizes them. With a
+  /// dynamic scale per row or of all rows, computes the maxima of the first
+  /// `counted` rows. Work is assigned from the last warp on, because the first
+  /// warps also compute the routing.
   __device__ __forceinline__ void measure(Shared &shared, int counted,
                                           Kept &kept) const {
     int thread = kThreads - 1 - int(threadIdx.x);
@@ -186,8 +192,8 @@ struct Stage {
     }
   }
 
-  /// Quantizes the rows that measure has not quantized. `staticScale`:
-  /// [kScales] static scales, whose maximum is used (StaticTensor).
+  /// Quantizes the rows that measure() has not quantized. `staticScale`:
+  /// [kScales] static scales, whose maximum is the scale (StaticTensor).
   template <int kScales>
   __device__ __forceinline__ void
   finish(const Shared &shared, const float *staticScale, Kept &kept) const {

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The quantization policy of weight-only schemes. Codes (quantized values) are
-// converted to the engine's element type, rounded once, before they are
-// multiplied (moe/quant/dequantize.cuh). Members of the Config specify the
+// The quantization policy of weight-only schemes. The kernel converts codes
+// (quantized values) to the engine's element type before the multiplication and
+// rounds once (moe/quant/dequantize.cuh). Members of the Config specify the
 // codes, scales and zero points.
 //
 //===----------------------------------------------------------------------===//

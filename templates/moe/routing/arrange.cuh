@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The steps that compute the position of the (token, expert) pairs of one block
-// of tokens among all pairs sorted by expert. The sort is stable and does not
-// depend on timing. Kernel permute runs the steps with the histograms of all
-// blocks; the fused route kernel runs them with its only block. Experts are
-// local indices here; a pair with -1 takes no part.
+// The steps that compute the sorted row of each (token, expert) pair in one
+// block of tokens: its position among all pairs, sorted by expert. The sort is
+// stable and does not depend on timing. Kernel permute runs the steps with the
+// histograms of all blocks; the fused route kernel runs them with its only
+// block. In this file, experts are local indices, and pairs with expert -1 have
+// no row.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,30 +21,33 @@
 
 namespace moe::routing {
 
-/// The shared memory of one block's arrangement.
+/// The shared memory of a CTA that arranges one block of tokens.
 template <int kLocalExperts, int kThreads> struct Arrangement {
-  /// The number of warps that rank pairs. It is limited so that their
-  /// histograms fit into 16 KB.
+  /// The number of warps that rank pairs (ranking warps). It is limited so that
+  /// their histograms fit into 16 KB.
   static constexpr int kWarps =
       maximum(1, minimum(kThreads / 32, 8192 / kLocalExperts));
   int before[kLocalExperts];      ///< rows of the expert in earlier blocks
   int total[kLocalExperts];       ///< rows of the expert in all blocks
   int offsets[kLocalExperts + 1]; ///< first row of the expert
   int tiles[kLocalExperts + 1];   ///< first tile of the expert
-  unsigned short ranks[kWarps][kLocalExperts]; ///< per ranking warp
+  /// Per ranking warp and expert: first the number of pairs, then the rank of
+  /// the next pair among the expert's pairs in the block.
+  unsigned short ranks[kWarps][kLocalExperts];
 };
 
-/// The distribution of `pairs` over the ranking warps.
+/// Divides `pairs` pairs among the ranking warps.
 template <int kWarps> struct PairShare {
-  int each; ///< number of pairs of a warp, a multiple of 32
+  int each; ///< number of pairs per warp, a multiple of 32
   int used; ///< number of warps that have pairs
   __device__ __forceinline__ explicit PairShare(int pairs)
       : each((pairs + kWarps * 32 - 1) / (kWarps * 32) * 32),
         used((pairs + each - 1) / max(1, each)) {}
 };
 
-/// Computes the exclusive sums `offsets` and `tiles` from `total`. All threads
-/// must call it. The caller synchronizes before and after.
+/// Computes `offsets` and `tiles`, the exclusive prefix sums of each expert's
+/// rows and tiles, from `total`. All threads must call it. The caller
+/// synchronizes before and after.
 template <int kTileRows, int kLocalExperts, int kThreads>
 __device__ __forceinline__ void
 scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
@@ -88,10 +92,11 @@ scanExperts(Arrangement<kLocalExperts, kThreads> &shared) {
   }
 }
 
-/// Counts the block's pairs per ranking warp. With kTotal it also stores the
-/// counts per expert in `total` and zeroes `before`. localOf(pair) returns the
-/// local expert of a pair of the block, or -1. It ends with a barrier. Warp w
-/// owns the pairs [w * each, (w + 1) * each).
+/// Computes in `ranks`, for each ranking warp and expert, the number of pairs
+/// in earlier warps. Warp w owns the pairs [w * each, (w + 1) * each). With
+/// kTotal, the block is the only one: the function also stores the pairs per
+/// expert in `total` and zeroes `before`. localOf(pair) returns the local
+/// expert of one of the block's pairs, or -1. The function ends with a barrier.
 template <bool kTotal, int kLocalExperts, int kThreads, class LocalOf>
 __device__ __forceinline__ void
 countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
@@ -136,7 +141,7 @@ countPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
 }
 
 /// Computes the sorted row of each pair, after countPairs and scanExperts.
-/// place(pair, row) is called once for each pair; row is -1 if the pair has no
+/// Calls place(pair, row) once for each pair; row is -1 if the pair has no
 /// local expert.
 template <int kLocalExperts, int kThreads, class LocalOf, class Place>
 __device__ __forceinline__ void
@@ -168,8 +173,8 @@ placePairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs,
 }
 
 /// Advances `before` past the pairs of one part of a block, so that the next
-/// part follows them. It is called after placePairs, which counts in `ranks`.
-/// All threads must call it. It synchronizes.
+/// part's rows follow them. It is called after placePairs, which leaves the
+/// counts of all pairs in `ranks`. All threads must call it. It synchronizes.
 template <int kLocalExperts, int kThreads>
 __device__ __forceinline__ void
 passPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs) {
@@ -182,10 +187,11 @@ passPairs(Arrangement<kLocalExperts, kThreads> &shared, int pairs) {
   __syncthreads();
 }
 
-/// Writes the tiles of each expert's rows, and the number of tiles followed by
-/// kCounters zeros. The counters include the cursors from which both matmuls
-/// draw tiles. Block `block` of `blocks` writes its share. The list is zeroed
-/// up to the capacity for `pairs` pairs, so that every word of it is defined.
+/// Writes the tile list, and to tileCount the number of tiles followed by
+/// kCounters zeros. The zeros initialize counters, among them the cursors from
+/// which both matmuls draw tiles. CTA `block` of `blocks` CTAs writes its part
+/// of the list. The list is zeroed up to the capacity for `pairs` pairs, so
+/// that all its words are defined.
 template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
           int kThreads>
 __device__ __forceinline__ void
@@ -215,8 +221,8 @@ writeTiles(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
     tiles[i] = make_int4(0, 0, 0, 0);
 }
 
-/// Writes the arrays that describe all experts: offsets, tiles, their count,
-/// and counts unless it is null.
+/// Writes the arrays that describe all experts: `offsets`, `tiles`,
+/// `tileCount`, and `counts` unless it is null.
 template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
           int kThreads>
 __device__ __forceinline__ void
@@ -237,9 +243,10 @@ writeExperts(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
                                              tiles, tileCount);
 }
 
-/// Computes the whole arrangement of at most 32 pairs, in place of the four
-/// steps above. Each lane of the first warp places a pair, and each thread
-/// counts for its experts, so no barrier is needed. All threads must call it.
+/// Computes the whole arrangement of at most 32 pairs; it replaces the four
+/// steps countPairs, scanExperts, placePairs and writeExperts. Each lane of the
+/// first warp places one pair, and each thread counts the pairs of its experts,
+/// so no barrier is needed. All threads must call it.
 template <int kTileRows, int kRowStep, int kCounters, int kLocalExperts,
           int kThreads, class LocalOf, class Place>
 __device__ __forceinline__ void

@@ -5,12 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The arrangement of few tokens by the CTA, or the cluster of CTAs, that routes
-// them. For each expert a CTA keeps a bit mask of its tokens. The CTAs exchange
-// the number of set bits, and the rank of a pair is a population count. This
-// requires that the experts of a token are distinct. Selected experts always
-// are distinct. Given ids may repeat an expert; the first CTA then sorts all
-// pairs by itself (moe/routing/arrange.cuh).
+// Arranges few tokens in the CTA, or in the cluster of CTAs, that also routes
+// them. Each CTA keeps a bit mask of its tokens per expert. The CTAs exchange
+// the number of set bits per mask. The rank of a pair among its expert's pairs
+// is then a population count. This requires that a token's experts are
+// distinct. Selected experts always are. Ids that the caller passes may repeat
+// an expert; the first CTA then sorts all pairs alone
+// (moe/routing/arrange.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,18 +24,18 @@
 
 namespace moe::routing {
 
-/// The shared memory of one CTA's part.
+/// The shared memory of one CTA for its tokens.
 template <class Config> struct TokenMasks {
   static constexpr int kLocal = Config::kLocalExperts;
   static constexpr int kWords = ceilDiv(Config::kBlockTokens, 32);
   static constexpr int kWarps = Config::kThreads / 32;
-  /// The counts of a CTA in vectors of 8. The word after the last expert is
-  /// nonzero if a token has an expert twice.
+  /// Each CTA's counts per expert, in vectors of 8. The count after the last
+  /// expert is nonzero if a token has an expert twice.
   static constexpr int kVectors = ceilDiv(kLocal + 1, 8);
   alignas(16) unsigned masks[kWords][kVectors * 8];
   alignas(16) unsigned short counts[Config::kCluster][kVectors * 8];
-  int starts[kLocal];    ///< first row of this CTA's pairs of the expert
-  unsigned sums[kWarps]; ///< rows and tiles of the experts of each warp
+  int starts[kLocal];    ///< per expert: first row of this CTA's pairs
+  unsigned sums[kWarps]; ///< per warp: rows and tiles of its experts
 };
 
 /// Returns the rank of this CTA in its cluster.
@@ -56,8 +57,8 @@ __device__ __forceinline__ void clearMasks(TokenMasks<Config> &shared) {
     flat[i] = 0;
 }
 
-/// Sets the bit of token t of the CTA for a local expert. Returns true if it
-/// was already set.
+/// Sets the bit of the CTA's token t in the mask of local expert `local`.
+/// Returns true if the bit was already set.
 template <class Config>
 __device__ __forceinline__ bool noteToken(TokenMasks<Config> &shared, int t,
                                           int local) {
@@ -65,9 +66,10 @@ __device__ __forceinline__ bool noteToken(TokenMasks<Config> &shared, int t,
   return atomicOr(&shared.masks[t / 32][local], bit) & bit;
 }
 
-/// Sends the number of this CTA's tokens of each expert to all CTAs. All
-/// threads must call it after they synchronized. On return the counts of all
-/// CTAs have arrived. Returns true if no token of any CTA has an expert twice.
+/// Sends this CTA's number of tokens per expert to all CTAs of the cluster.
+/// `twice`: a token of this CTA has an expert twice. All threads must call it
+/// after they synchronized. On return the counts of all CTAs have arrived.
+/// Returns true if no token of any CTA has an expert twice.
 template <class Config>
 __device__ __forceinline__ bool exchangeCounts(TokenMasks<Config> &shared,
                                                int rank, bool twice) {
@@ -121,10 +123,12 @@ __device__ __forceinline__ bool exchangeCounts(TokenMasks<Config> &shared,
   return distinct;
 }
 
-/// Writes offsets, tiles, {number of tiles, 0, ...}, and counts unless it is
-/// null, after exchangeCounts. Every CTA writes its share and stores the first
-/// rows of its own pairs in `starts`. It ends with a barrier. `pairs`: the
-/// pairs of all tokens; the tile list is zeroed up to the capacity for them.
+/// Writes `offsets`, `tiles`, the tile count followed by zeros, and the pairs
+/// per expert unless `countsOut` is null. It is called after exchangeCounts.
+/// Each CTA writes a part of the arrays and stores the first rows of its own
+/// pairs in `starts`. The function ends with a barrier. `pairs`: number of
+/// pairs of all tokens; the tile list is zeroed up to the capacity for this
+/// number.
 template <class Config>
 __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
                                            int pairs, int *offsets, int4 *tiles,
@@ -135,8 +139,8 @@ __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
   constexpr int kUsedWarps = ceilDiv(ceilDiv(kLocal, kEach), 32);
   constexpr int kTileRows = Config::kTileRows;
   int thread = int(threadIdx.x), lane = thread % 32;
-  // Rows are in the lower half and tiles, which are not more than rows, in the
-  // upper half.
+  // A word holds the number of rows in its lower half and the number of tiles,
+  // which is at most the number of rows, in its upper half.
   static_assert(Config::kCluster * Config::kBlockTokens * kPairsOf<Config> <=
                     65535,
                 "rows and tiles of all experts must fit 16 bits");
@@ -204,7 +208,7 @@ __device__ __forceinline__ void writeOrder(TokenMasks<Config> &shared, int rank,
   __syncthreads();
 }
 
-/// Returns the row of the pair of token t with a local expert, after
+/// Returns the row of the pair of token t and local expert `local`, after
 /// writeOrder.
 template <class Config>
 __device__ __forceinline__ int rowOf(const TokenMasks<Config> &shared, int t,

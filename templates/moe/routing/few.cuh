@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The kernels for few tokens do the routing themselves. Each CTA routes all
-// tokens, one warp per token, and keeps the order of the pairs in shared
-// memory. The order is the one that kernel route writes to memory for other
-// kernels. No launch waits for a routing launch, and the second of two kernels
-// knows which weights it needs while the first one still runs.
+// The kernels for few tokens also route. Each CTA routes all tokens, one warp
+// per token, and keeps the sorted order of the pairs in shared memory. For
+// other kernels, kernel route writes the same order to global memory. Because
+// each CTA routes, no launch waits for a routing launch. The second of the two
+// kernels can also determine the weights that it needs while the first kernel
+// still runs.
 //
 // Config: as for moe/routing/token.cuh, and kLocalExperts, kThreads.
 //
@@ -28,38 +29,39 @@
 
 namespace moe::routing {
 
-/// The maximum number of pairs of a CTA.
+/// The maximum number of (token, expert) pairs that a CTA routes.
 inline constexpr int kFewPairs = 64;
-/// The maximum number of rows of a tile. The weights of its expert are read
-/// once for all of them.
+/// The maximum number of rows in a tile. An expert's weights are read once per
+/// tile.
 inline constexpr int kFewTileRows = 4;
-/// The maximum number of rows of a tile in the kernel of a Config. Ids that the
-/// caller passes may name an expert twice for a token; the expert then has more
-/// tiles.
+/// The maximum number of rows per tile in the kernel of a Config. Ids that the
+/// caller passes may repeat an expert for a token. The expert may then have
+/// more rows than tokens, and thus more than one tile.
 template <class Config>
 inline constexpr int kTileRowsOf = minimum(Config::kTokens, kFewTileRows);
 
-/// The sorted rows of the pairs of one CTA's tokens. kPairs: the maximum number
-/// of pairs.
+/// The pairs that one CTA has routed, and their sorted rows. kPairs: the
+/// maximum number of pairs.
 template <int kPairs> struct FewPairs {
   static_assert(kPairs >= 1 && kPairs <= kFewPairs);
   static constexpr int kWords = ceilDiv(kPairs, 32);
-  int expert[kPairs];   ///< in the layer, or -1
-  float weight[kPairs]; ///< weight of each pair
+  int expert[kPairs];   ///< per pair: index of the expert in the layer, or -1
+  float weight[kPairs]; ///< per pair: routing weight
   int rowToken[kPairs];
   int rowPair[kPairs];
   float rowWeight[kPairs];
-  int4 rowTile[kPairs];    ///< the tile that starts at a row
+  int4 rowTile[kPairs];    ///< per row: the tile, if one starts at the row
   int4 tiles[kPairs];      ///< {expert, first row, end row, 0}
-  unsigned firsts[kWords]; ///< bit mask of the rows at which tiles start
+  unsigned firsts[kWords]; ///< bit mask of the first rows of tiles
   int tileCount, rows;
 };
 
-/// The pairs of the kernel of a Config.
+/// FewPairs for the maximum number of pairs of a Config.
 template <class Config>
 using FewPairsOf = FewPairs<Config::kTokens * kPairsOf<Config>>;
 
-/// Returns the number of tokens that take part.
+/// Returns the number of tokens that are routed: the first valid_tokens ones,
+/// or all tokens if valid_tokens is null or absent.
 template <bool kFresh, class Args>
 __device__ __forceinline__ int validTokens(const Args &args) {
   int valid = args.tokens;
@@ -75,8 +77,9 @@ __device__ __forceinline__ int validTokens(const Args &args) {
 
 /// Routes all tokens and stores their pairs in `shared`. All warps must call
 /// it; each routes some of the tokens. show(pair, id, weight) is called once
-/// for each pair. kFresh: the predecessor may still run, so loads bypass L1;
-/// the data that is read here is older than the predecessor.
+/// for each pair. kFresh: the predecessor may still run, so loads bypass L1.
+/// This is valid because the inputs were written before the predecessor
+/// started.
 template <class Config, bool kFresh, class Show>
 __device__ __forceinline__ void routeFew(const typename Config::Args &args,
                                          int valid, FewPairsOf<Config> &shared,
@@ -113,8 +116,8 @@ __device__ __forceinline__ void routeFew(const typename Config::Args &args,
   }
 }
 
-/// Sorts the pairs by local expert, then by index, and lists the tiles. All
-/// threads must call it after a barrier. It ends with a barrier.
+/// Sorts the pairs by local expert, then by pair index, and lists the tiles.
+/// All threads must call it after a barrier. It ends with a barrier.
 template <class Config>
 __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
                                            FewPairsOf<Config> &shared) {
@@ -158,7 +161,7 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
     }
   }
   __syncthreads();
-  int before = 0; // tiles in earlier words
+  int before = 0; // number of tiles that start in earlier mask words
 #pragma unroll
   for (int i = 0; i < kWords; ++i) {
     unsigned firsts = shared.firsts[i];
@@ -175,15 +178,15 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
   __syncthreads();
 }
 
-/// The routing of a single token by the first warp. The experts are chosen
-/// first, so that their weights can be fetched. The routing weights are
-/// computed later, while those copies are in flight.
+/// Routes a single token in the first warp. choose() selects the experts first,
+/// so that the CTA can start to copy expert weights. weigh() computes the
+/// routing weights later, while these copies are in flight.
 template <class Config, bool kFresh> struct FewOne {
   static constexpr int kPairs = kPairsOf<Config>;
   static_assert(kPairs <= 32, "a lane has a pair of the token");
   TokenLogits<Config> logits;
   float maximum = 0.0f, sum = 1.0f, logit = 0.0f;
-  int expert = -1; ///< as chosen by routing
+  int expert = -1; ///< as selected by routing, before placeExperts
   int shown = -1;
   int row = -1;
   bool isValid = false;
@@ -217,13 +220,13 @@ template <class Config, bool kFresh> struct FewOne {
     order(args, lane < kPairs * args.tokens ? place : -1, shared);
   }
 
-  /// Assigns a row to each pair with a local expert, ordered by expert, then by
-  /// pair. Each row is a tile.
+  /// Assigns a row to each pair with a local expert. Rows are ordered by
+  /// expert, then by pair. Each row is a tile.
   __device__ __forceinline__ void order(const typename Config::Args &args,
                                         int place, FewPairsOf<Config> &shared) {
     int lane = int(threadIdx.x), local = localExpertOf<Config>(args, place);
-    // A pair whose expert is on another rank has local == -1, which sorts last
-    // as unsigned.
+    // A pair whose expert is on another rank has local == -1. As an unsigned
+    // value, -1 is the largest key, so such a pair sorts last.
     unsigned key = unsigned(local) << 5 | unsigned(lane);
     int before = 0;
 #pragma unroll
@@ -278,8 +281,8 @@ template <class Config, bool kFresh> struct FewOne {
   }
 };
 
-/// The routing of several tokens, each by a warp. Weights are computed together
-/// with the experts.
+/// Routes several tokens, each in one warp. choose() computes the routing
+/// weights together with the experts.
 template <class Config, bool kFresh> struct FewTokens {
   template <class Show>
   static __device__ __forceinline__ void
@@ -307,9 +310,9 @@ template <class Config, bool kFresh> struct FewRouteOf<Config, kFresh, true> {
 template <class Config>
 inline constexpr bool kWeighsLater = Config::kTokens == 1;
 
-/// The routing of a CTA. All threads make three calls: choose, which a barrier
-/// must follow, arrange, and weigh. show(pair, id, weight) is called once for
-/// each pair.
+/// The routing in a CTA of a few-token kernel: FewOne or FewTokens. All threads
+/// call choose, synchronize, and then call arrange and weigh. show(pair, id,
+/// weight) is called once for each pair.
 template <class Config, bool kFresh>
 using FewRoute =
     typename FewRouteOf<Config, kFresh, kWeighsLater<Config>>::Type;

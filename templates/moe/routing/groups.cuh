@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Selection from kGroups groups of consecutive experts, all of the same size.
-// One warp selects for one token. Keys are those of moe/routing/select.cuh:
-// 32-bit keys, or words of a key and an index.
+// One warp selects for one token. The keys are described in
+// moe/routing/select.cuh: 32-bit keys, or words that hold a 16-bit key and an
+// index.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,15 +19,16 @@
 
 namespace moe::routing {
 
-/// Selects the kTopK largest keys from the kTopGroups best groups. The score of
-/// a group is its best key, or, with a bias, the sum of its two best.
+/// Selects the kTopK largest keys from the kTopGroups best groups. A group's
+/// score is its largest key, or, with a routing bias, the sum of its two
+/// largest keys' values.
 template <int kGroups, int kTopGroups> struct TopKOfGroups {
   static constexpr bool kGrouped = true;
   static constexpr bool kFromTable = false;
   static_assert(kGroups >= 1 && kGroups <= 32, "kGroups must be 1 to 32");
 
-  /// Returns a bit mask of the groups that are kept. kTwo: the score is the sum
-  /// of two keys.
+  /// Returns a bit mask of the kTopGroups best groups. kTwo: a group's score is
+  /// the sum of its two largest keys' values.
   template <int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   keptGroups(const unsigned (&keys)[kPerLane], int lane) {
@@ -65,6 +67,7 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
     return __ballot_sync(0xffffffffu, lane < kGroups && rank < kTopGroups);
   }
 
+  /// Zeroes the keys of all experts outside the best groups.
   template <int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ void keepBest(unsigned (&keys)[kPerLane],
                                                   int lane) {
@@ -76,13 +79,13 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
         keys[i] = 0;
   }
 
-  /// True if a group is whole rows of 32 keys, so that keys with the same index
-  /// are of the same group in all lanes.
+  /// True if the group size is a multiple of 32. Then keys[i] belongs to the
+  /// same group in all lanes.
   template <int kExperts>
   static constexpr bool kWhole = kExperts / kGroups % 32 == 0;
 
-  /// Gathers the keys of the kept groups, in their order, so that each round
-  /// compares fewer keys.
+  /// Gathers the keys of the kept groups into `few`, in group order, so that
+  /// each selection round compares fewer keys.
   template <int kExperts, int kPerLane, int kFew>
   static __device__ __forceinline__ void
   gather(unsigned kept, const unsigned (&keys)[kPerLane],
@@ -103,7 +106,7 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
     }
   }
 
-  /// Returns the expert of index `few` among the experts of the kept groups.
+  /// Returns the expert with index `few` among the experts of the kept groups.
   template <int kExperts>
   static __device__ __forceinline__ int expertOf(unsigned kept, int few) {
     constexpr int kSize = kExperts / kGroups;
@@ -141,12 +144,13 @@ template <int kGroups, int kTopGroups> struct TopKOfGroups {
   }
 };
 
-/// Selects the kTopK / kGroups largest keys of each group, group after group.
+/// Selects the kTopK / kGroups largest keys of each group. Lanes receive the
+/// selected experts in group order.
 template <int kGroups> struct TopKPerGroup {
   static constexpr bool kGrouped = true;
   static constexpr bool kFromTable = false;
 
-  /// Copies the keys of one group; the others become 0.
+  /// Copies the keys of group `group` to `own` and zeroes all other keys.
   template <int kExperts, int kPerLane>
   static __device__ __forceinline__ void
   only(int group, const unsigned (&keys)[kPerLane], unsigned (&own)[kPerLane],

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Lane k < kTopK of a warp holds the k-th score. A score that is not finite has
-// weight 0 and adds 0 to sums. Sums use a fixed tree of lanes, so weights do
-// not depend on timing.
+// the weight 0 and adds 0 to the sum of terms. The warp sums in a fixed tree of
+// lanes, so weights do not depend on timing.
 //
 //===----------------------------------------------------------------------===//
 

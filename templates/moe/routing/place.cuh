@@ -1,14 +1,14 @@
-//===- place.cuh - chosen experts to their weights --------------*- C++ -*-===//
+//===- place.cuh - maps chosen experts to their weights ---------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Routing chooses logical experts. This file maps each of them to an expert
-// whose weights exist: first to one of its replicas, then by a map to a local
-// expert. The shared experts of a token follow its chosen ones. Zero experts
-// have no weights: kernel combine adds the token itself.
+// Routing chooses logical experts. This file maps each chosen expert to an
+// expert whose weights exist: first to one of its replicas, then by a map to a
+// local expert. A token's shared experts follow its chosen experts. Zero
+// experts have no weights: kernel combine adds the token's input instead.
 //
 // Optional members of Config: kPhysical (number of experts including replicas;
 // absent: kExperts - kZero), kReplicaSlots, kShared (number of shared experts),
@@ -54,10 +54,10 @@ template <class Config> constexpr int physicalOf() {
     return Config::kExperts - zeroOf<Config>();
 }
 
-/// The expert index that stands for any zero expert.
+/// The expert index with which any zero expert is replaced.
 inline constexpr int kIdentityPlace = -2;
 
-/// The number of pairs of a token. The shared experts are last.
+/// The number of (token, expert) pairs per token. The shared experts are last.
 template <class Config>
 inline constexpr int kPairsOf = Config::kTopK + sharedOf<Config>();
 
@@ -65,10 +65,10 @@ inline constexpr int kPairsOf = Config::kTopK + sharedOf<Config>();
 template <class Config>
 inline constexpr int kPlacesOf = physicalOf<Config>() + sharedOf<Config>();
 
-/// Reads the ids that the caller passes: lane k < kTopK receives the k-th one
-/// of the token. `expert` is -1 if the id is not the index of an expert.
-/// `shown` is the id itself, or -1 if it does not fit into 32 bits. kFresh: see
-/// routeFew.
+/// Reads the expert ids that the caller passes: lane k < kTopK receives the
+/// token's k-th id. `expert` is -1 if the id is not an expert's index. `shown`
+/// is the id itself, or -1 if the id does not fit into 32 bits. kFresh: see
+/// routeFew (moe/routing/few.cuh).
 template <class Config, bool kFresh>
 __device__ __forceinline__ void takeGivenIds(const typename Config::Args &args,
                                              int token, int lane, int &expert,
@@ -81,8 +81,8 @@ __device__ __forceinline__ void takeGivenIds(const typename Config::Args &args,
   expert = id >= 0 && id < Config::kExperts ? shown : -1;
 }
 
-/// Returns the weight that the caller passes for the k-th id of a token, in
-/// lane k < kTopK. kFresh: see routeFew.
+/// Returns the weight that the caller passes for a token's k-th id, in lane k <
+/// kTopK. kFresh: see routeFew (moe/routing/few.cuh).
 template <class Config, bool kFresh>
 __device__ __forceinline__ float
 takeGivenWeight(const typename Config::Args &args, int token, int lane) {
@@ -92,10 +92,11 @@ takeGivenWeight(const typename Config::Args &args, int token, int lane) {
                            (long long)token * Config::kTopK + lane);
 }
 
-/// Maps the experts of a token to experts with weights. On entry, lane k <
-/// kTopK has the k-th `expert`, or -1; the lanes that follow receive the shared
+/// Maps a token's experts to experts that have weights. On entry, lane k <
+/// kTopK has the k-th `expert`, or -1. The lanes that follow receive the shared
 /// experts. On return, `expert` is an expert with weights, kIdentityPlace or
-/// -1, and `shown` is the expert that the caller sees. kFresh: see routeFew.
+/// -1. `shown` is the expert id that the layer outputs to the caller. kFresh:
+/// see routeFew (moe/routing/few.cuh).
 template <class Config, bool kFresh>
 __device__ __forceinline__ void placeExperts(const typename Config::Args &args,
                                              int token, int lane, bool valid,
@@ -134,7 +135,8 @@ __device__ __forceinline__ void placeExperts(const typename Config::Args &args,
   }
 }
 
-/// Sets the weights of a token's shared experts, in the lanes of these experts.
+/// Sets `weight` in the lanes of a token's shared experts: the gate's weight if
+/// shared experts have a gate, otherwise 1.
 template <class Config, bool kFresh>
 __device__ __forceinline__ void weighShared(const typename Config::Args &args,
                                             int token, int lane, bool valid,

@@ -1,4 +1,4 @@
-//===- select.cuh - which experts are chosen for a token --------*- C++ -*-===//
+//===- select.cuh - selection of a token's experts --------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // One warp selects the experts of one token. Logits, or scores plus a bias, are
-// converted to keys (moe/math/keys.cuh); the key of an expert that cannot be
-// selected, or is already, is 0. The order is larger key first, then lower
-// index. A selection always has kTopK distinct experts. Policies with groups
-// (moe/routing/groups.cuh) use the plain policy.
+// converted to keys (moe/math/keys.cuh). The key of an expert that cannot be
+// selected, or is already selected, is 0. Experts are ordered by decreasing
+// key, then by increasing index. A selection always has kTopK distinct experts.
+// Policies with groups (moe/routing/groups.cuh) call TopK.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,10 +26,11 @@ struct TopK {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = false;
 
-  /// Selects by keys of 16-bit logits, which share a word with their index:
-  /// keys[i] has the key in the upper half and 65535 - expert in the lower one,
-  /// or is 0 past the last expert. Lane k < kTopK receives the word of the k-th
-  /// best.
+  /// Selects with 16-bit keys. keys[i] is a word with the key of expert i * 32
+  /// + lane in the upper half and 65535 minus the expert's index in the lower
+  /// half, or 0 past the last expert. The largest word thus belongs to the
+  /// largest key, and among equal keys to the lowest index. Lane k < kTopK
+  /// receives the k-th largest word.
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned
   selectWords(unsigned (&keys)[kPerLane], int lane) {
@@ -49,8 +50,8 @@ struct TopK {
     return own;
   }
 
-  /// Selects by 32-bit keys. keys[i] belongs to expert i * 32 + lane, and is 0
-  /// past the last expert. The keys are overwritten. Lane k < kTopK receives
+  /// Selects with 32-bit keys. keys[i] is the key of expert i * 32 + lane, and
+  /// 0 past the last expert. The keys are overwritten. Lane k < kTopK receives
   /// the k-th best expert and its logit.
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ void
@@ -81,8 +82,8 @@ struct TopK {
   }
 };
 
-/// Selects the experts that a table lists for the token's id, regardless of the
-/// logits.
+/// Selects the experts that a hash table lists for the token's id, regardless
+/// of the logits.
 struct FromTable {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = true;

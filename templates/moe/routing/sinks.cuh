@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The last experts of a layer (sinks) take no part in the selection. Each token
-// uses them in addition to its selected experts, which they follow. One warp
-// selects for one token. Keys are those of moe/routing/select.cuh. Only kernels
-// of layers with sinks include this file.
+// uses them in addition to its selected experts, after which they are listed.
+// One warp selects for one token. The keys are described in
+// moe/routing/select.cuh. Only kernels of layers with sinks include this file.
 //
 //===----------------------------------------------------------------------===//
 
@@ -18,8 +18,8 @@
 
 namespace moe::routing {
 
-/// Selects kTopK - kSinks of the first experts by Select, then the last kSinks
-/// experts in their order.
+/// Selects kTopK - kSinks of the first kExperts - kSinks experts by Select, and
+/// then the last kSinks experts in index order.
 template <class Select, int kSinks> struct WithSinks {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = false;

@@ -1,13 +1,13 @@
-//===- tile_rows.cuh - the rows of an expert as tiles -----------*- C++ -*-===//
+//===- tile_rows.cuh - rows per tile of an expert ---------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Every tile reads the weights of its expert again, however few rows it has.
-// Therefore an engine whose time per tile is proportional to its rows prefers
-// tiles of equal size over full tiles and a short last one.
+// Each tile reads its expert's weights again, regardless of its number of rows.
+// Therefore an engine whose time per tile is proportional to the tile's rows
+// prefers tiles of equal size to full tiles followed by a short last tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,10 +17,11 @@
 
 namespace moe::routing {
 
-/// Returns the rows of each tile of an expert with `count` rows, except the
-/// last tile, which has the rest. The number of tiles of at most kTileRows rows
-/// is minimal, and their sizes are as equal as multiples of kRowStep allow. If
-/// kRowStep is kTileRows, tiles are full.
+/// Returns the number of rows per tile for an expert with `count` rows; the
+/// last tile has the remaining rows. The number of tiles is the minimum for
+/// tiles of at most kTileRows rows. Tile sizes are multiples of kRowStep and
+/// otherwise as equal as possible. If kRowStep is kTileRows, all tiles except
+/// the last are full.
 template <int kTileRows, int kRowStep>
 __device__ __forceinline__ int rowsOfTile(int count) {
   static_assert(kRowStep > 0 && kTileRows % kRowStep == 0,

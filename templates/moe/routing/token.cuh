@@ -6,13 +6,14 @@
 //===----------------------------------------------------------------------===//
 //
 // One warp routes one token: it scores, selects and normalizes by the policies
-// of a Config with Score, Select, Normalize, kExperts and kTopK. Keys are the
-// logits, or, with a bias, the scores plus the bias.
+// Score, Select and Normalize of a Config, which also has kExperts and kTopK.
+// Selection keys are made from the logits, or, with a bias, from the scores
+// plus the bias.
 //
-// Logits are F32, F16 or BF16; the type is an argument of each run (Args: const
-// void *logits [tokens, kExperts], ElementCode logits_type). Every logit
-// converts to f32 exactly, so the type changes how keys are compared, but not
-// the result.
+// Logits are F32, F16 or BF16; each run passes the type as an argument (Args:
+// const void *logits [tokens, kExperts], ElementCode logits_type). The
+// conversion of a logit to f32 is exact. The type therefore determines how keys
+// are compared, but does not affect the result.
 //
 // Optional members of Config:
 //   kRoutingBias, with Args const float *routing_bias [kExperts]
@@ -36,7 +37,7 @@
 
 namespace moe::routing {
 
-/// Returns true if the run has logits, and false if it has given ids and
+/// Returns true if the run passes logits, and false if it passes expert ids and
 /// weights.
 template <class Config>
 __device__ __forceinline__ bool hasLogits(const typename Config::Args &args) {
@@ -46,16 +47,16 @@ __device__ __forceinline__ bool hasLogits(const typename Config::Args &args) {
     return args.logits != nullptr;
 }
 
-/// One token's logits in stored representation: lane l holds every 32nd logit
-/// from l on, 16-bit ones in the lower half of a word. They are not converted
-/// when they are loaded, so the warp does not wait for the load before it needs
-/// them.
+/// One token's logits in their stored type. Lane l holds the logits of experts
+/// l, l + 32, l + 64, ...; a 16-bit logit is in the lower half of a word. The
+/// logits are not converted when they are loaded, so the warp waits for the
+/// loads only when it needs the values.
 template <class Config> struct TokenLogits {
   static constexpr int kPerLane = ceilDiv(Config::kExperts, 32);
   unsigned bits[kPerLane];
 
-  /// Issues the loads. kFresh: called before griddepcontrol.wait; the logits
-  /// were written before the predecessor.
+  /// Issues the loads. kFresh: the call is before griddepcontrol.wait. The
+  /// logits must have been written before the predecessor started.
   template <bool kFresh = false>
   __device__ __forceinline__ void load(const typename Config::Args &args,
                                        int token, int lane) {
@@ -69,7 +70,7 @@ template <class Config> struct TokenLogits {
     }
   }
 
-  /// Converts the logits to f32; -inf past the last expert.
+  /// Converts the logits to f32. Values past the last expert are -inf.
   __device__ __forceinline__ void convert(ElementCode type, int lane,
                                           float (&values)[kPerLane]) const {
     if (type == ElementCode::F32)
@@ -83,8 +84,8 @@ template <class Config> struct TokenLogits {
       });
   }
 
-  /// Returns the logit of `expert`, which may differ between lanes. For an
-  /// expert of -1 it is 0.
+  /// Returns the logit of `expert`, which may differ between lanes, or 0 if
+  /// `expert` is -1.
   __device__ __forceinline__ float of(ElementCode type, int expert) const {
     unsigned own = 0;
 #pragma unroll
@@ -120,7 +121,7 @@ private:
   }
 };
 
-/// Traits of the optional members of a Config.
+/// Accessors of a Config's optional members.
 template <class Config>
 inline constexpr bool kHasRoutingBias =
     requires { requires Config::kRoutingBias; };
@@ -134,8 +135,9 @@ template <class Config> __device__ __forceinline__ float scaled(float weight) {
     return weight;
 }
 
-/// Returns a weight multiplied by kOutputScale, if there is one. The factor
-/// applies only to the sum of outputs, not to the weights that the caller sees.
+/// Returns the weight multiplied by kOutputScale, if the Config has it. The
+/// factor applies only to the weighted sum of outputs. The weights that the
+/// layer outputs to the caller do not include it.
 template <class Config>
 __device__ __forceinline__ float scaledForOutput(float weight) {
   if constexpr (requires { Config::kOutputScale; })
@@ -152,8 +154,8 @@ biasedKeys(const float *bias, const float (&values)[kPerLane], float maximum,
 #pragma unroll
   for (int i = 0; i < kPerLane; ++i) {
     int expert = i * 32 + lane;
-    // The clobber limits how many biases are loaded at the same time, and so
-    // the registers.
+    // The clobber limits how many biases are loaded at the same time, which
+    // limits register use.
     if (i % 8 == 7)
       asm volatile("" ::: "memory");
     keys[i] = 0;
@@ -163,8 +165,10 @@ biasedKeys(const float *bias, const float (&values)[kPerLane], float maximum,
   }
 }
 
-/// Returns in lane k the sum of exp(value - best) over the experts that are
-/// left in round k, from the winner of that round on.
+/// Returns in lane k the softmax denominator of round k: the sum of exp(value -
+/// best) over the finite values near the best one, for the experts that are not
+/// selected before round k. The k-th selected expert, round k's winner, is
+/// included.
 template <class Config, int kPerLane>
 __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
                                              int lane, int expert,
@@ -177,7 +181,8 @@ __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i) {
-      // The condition has no branch: rounds are short and depend on each other.
+      // The condition uses & and | to avoid branches: rounds are short and
+      // depend on each other.
       bool counts =
           (values[i] < best | (values[i] == best & i * 32 + lane >= winner)) &
           isFinite(values[i]) & Config::Score::isNear(values[i], best);
@@ -189,14 +194,15 @@ __device__ __forceinline__ float sumsByRound(const float (&values)[kPerLane],
   return result;
 }
 
-/// True if the logit follows from the key by which an expert is selected. NaN
-/// and -inf have the same key.
+/// True if an expert's logit can be computed from its selection key. Scores
+/// that distinguish NaN from -inf cannot use the key, because both have the
+/// same key.
 template <class Config>
 inline constexpr bool kFindsLogits =
     !Config::Select::kFromTable && !kHasRoutingBias<Config> &&
     !kIsBounded<typename Config::Score>;
 
-/// Converts a token's logits to f32, or draws values in place of them.
+/// Converts a token's logits to f32, or draws pseudo-random values instead.
 template <class Config, int kPerLane>
 __device__ __forceinline__ void
 takeValues(const typename Config::Args &args, const TokenLogits<Config> &logits,
@@ -211,8 +217,8 @@ takeValues(const typename Config::Args &args, const TokenLogits<Config> &logits,
   }
 }
 
-/// Computes the sum of a token's softmax and the maximum that it is relative
-/// to. For a score without a sum they are 1 and 0.
+/// Computes the maximum of a token's finite logits and the softmax denominator
+/// relative to it. For scores that need no sum, the results are 0 and 1.
 template <class Config, int kPerLane>
 __device__ __forceinline__ void sumValues(const float (&values)[kPerLane],
                                           float &maximum, float &sum) {
@@ -229,15 +235,15 @@ __device__ __forceinline__ void sumValues(const float (&values)[kPerLane],
 #pragma unroll
     for (int i = 0; i < kPerLane; ++i)
       sum += isFinite(values[i]) ? expf(values[i] - maximum) : 0.0f;
-    // The largest logit contributes 1. Without a finite logit, the scores of
-    // -inf are also 0, and the bias selects.
+    // The largest logit contributes 1. Without a finite logit, the sum becomes
+    // 1, so the scores of -inf are 0 and the bias determines the selection.
     sum = fmaxf(ptx::warpSum(sum), 1.0f);
   }
 }
 
 /// Chooses the experts of one token. Lane k receives the k-th expert, and its
-/// logit if the selection key determines it (kFindsLogits). maximum and sum are
-/// used only if a bias is added to the scores.
+/// logit if the selection key determines the logit (kFindsLogits). `maximum`
+/// and `sum` are used only if a bias is added to the scores.
 template <class Config, bool kFresh, int kPerLane>
 __device__ __forceinline__ void
 chooseExperts(const typename Config::Args &args,
@@ -281,7 +287,8 @@ chooseExperts(const typename Config::Args &args,
   }
 }
 
-/// Returns the routing weight of lane k's expert.
+/// Returns in lane k the routing weight of the k-th expert. `values`: the
+/// token's logits; `logit`: the logit of the lane's expert.
 template <class Config, int kPerLane>
 __device__ __forceinline__ float
 weighExpert(const typename Config::Args &args, const float (&values)[kPerLane],
@@ -308,8 +315,8 @@ weighExpert(const typename Config::Args &args, const float (&values)[kPerLane],
   return weight;
 }
 
-/// Chooses the experts of one token and computes their weights; lane k receives
-/// the k-th ones. kFresh: see TokenLogits.
+/// Chooses the experts of one token and computes their weights. Lane k receives
+/// the k-th expert and its weight. kFresh: see TokenLogits::load.
 template <class Config, bool kFresh = false>
 __device__ __forceinline__ void
 routeToken(const typename Config::Args &args, const TokenLogits<Config> &logits,

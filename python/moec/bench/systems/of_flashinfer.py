@@ -1,7 +1,8 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""FlashInfer's fused MoE: CUTLASS kernels with the top-k of moec.bench.glue, and TensorRT-LLM kernels with their own. FlashInfer
-measures its tactics in the first run of a token count. The rows of its first matmul are [up, gate]."""
+"""FlashInfer's fused MoE: CUTLASS kernels with the top-k of moec.bench.glue, and TensorRT-LLM kernels with their own top-k. In
+the first run with a token count, FlashInfer measures its tactics (kernel configurations). The rows of its first matmul are [up,
+gate]."""
 
 import functools
 from collections.abc import Callable
@@ -34,7 +35,7 @@ def ups_first(rows: Tensor) -> Tensor:
 
 
 def tuned(call: Callable[[Inputs], Tensor]) -> Run:
-    """Measures tactics in the first run of a token count, and uses the fastest one from then on."""
+    """Measures tactics in the first run with a token count, and uses the fastest tactic in later runs with this token count."""
     seen: set[int] = set()
 
     def run(inputs: Inputs) -> Tensor:

@@ -31,7 +31,7 @@ def version() -> str:
 
 @functools.cache
 def start() -> None:
-    """Publishes the server arguments of a single rank, which the function reads."""
+    """Publishes the server arguments of a single rank, which SGLang's fused_moe reads."""
     get_context().override_server_args().install()
     # A single rank needs the name of its group, but does not use the group.
     home: Any = importlib.import_module(FUSED)
@@ -42,8 +42,8 @@ def start() -> None:
 
 
 def local_ids(case: Case, device: Any) -> Tensor | None:
-    """Returns int32 [num_experts], the index of each expert on this rank, or -1, as in SGLang's dispatcher; None if all are on
-    this rank."""
+    """Returns int32 [num_experts]: the index of each expert on this rank, or -1, as in SGLang's dispatcher. Returns None if all
+    experts are on this rank."""
     if case.experts == case.num_experts:
         return None
     made = torch.full((case.num_experts,), -1, dtype=torch.int32, device=device)

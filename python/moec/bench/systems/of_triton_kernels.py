@@ -1,7 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Triton's triton_kernels, as the reference of gpt-oss uses it: its routing, a matmul that gathers rows and applies swiglu, and
-one that scatters them.
+"""Triton's triton_kernels, as the reference implementation of gpt-oss uses it: its routing, a matmul that gathers rows and
+applies swiglu, and a matmul that scatters the result rows.
 
 Its interface depends on the version: matmul_ogs and routing (Triton 3.5), matmul_ogs and SparseMatrix (3.6), matmul (3.8).
 """
@@ -72,7 +72,7 @@ def in_turns(rows: Tensor) -> Tensor:
 
 
 def swiglu() -> Any:
-    """Returns the activation s * (up + 1), s = silu(gate), for pairs of gate and up in one matmul's result."""
+    """Returns the activation s * (up + 1), s = silu(gate), for a matmul result whose gate and up columns alternate."""
     home = "matmul" if release == "3.8" else "matmul_ogs"
     specs, fused = part(home, "FnSpecs"), part(home, "FusedActivation")
     words = "swiglu", part("swiglu", "swiglu_fn"), ("alpha", "limit")
@@ -82,7 +82,7 @@ def swiglu() -> Any:
 
 
 def minus_ones(case: Case, device: Any) -> Tensor:
-    """Returns the bias of gate, up, gate, up, ... that turns the factor up + 1 of swiglu into up."""
+    """Returns a bias for the columns gate, up, gate, up, ... that turns swiglu's factor up + 1 into up."""
     return torch.tensor((0.0, -1.0), device=device).repeat(case.experts, case.width)
 
 
@@ -102,7 +102,7 @@ def operand(case: Case, codes: Tensor, scale: Tensor) -> tuple[Any, Any]:
     layout, tensor = (importlib.import_module(f"{NAME}.{module}") for module in ("tensor_details.layout", "tensor"))
     axis = -2 if release == "3.8" else 1
     if capability[0] == 9:
-        # Hopper's layout of scales needs rows of a multiple of four groups.
+        # Hopper's scale layout needs a multiple of four scale groups per row.
         scale = torch.nn.functional.pad(scale, (0, -scale.shape[-1] % 4))
 
     def converted(stored: Any, made: Any) -> Any:

@@ -25,7 +25,7 @@ def version() -> str:
 
 
 def routed(case: Case, inputs: Inputs) -> tuple[Tensor, Tensor]:
-    """Returns weights and ids computed by vLLM's kernel, or those of the inputs."""
+    """Returns weights and ids computed by vLLM's kernel, or the weights and ids of the inputs."""
     if not case.routes:
         return inputs.weights, inputs.ids
     tokens = inputs.x.shape[0]
@@ -37,7 +37,7 @@ def routed(case: Case, inputs: Inputs) -> tuple[Tensor, Tensor]:
 
 @functools.cache
 def expert_map(case: Case) -> Tensor | None:
-    """Returns int32 [num_experts], the local index of each expert, or -1; None if all are on this rank."""
+    """Returns int32 [num_experts]: the local index of each expert, or -1. Returns None if all experts are on this rank."""
     if case.experts == case.num_experts:
         return None
     places = torch.full((case.num_experts,), -1, dtype=torch.int32, device="cuda")

@@ -21,7 +21,7 @@ TOLERANCE = 1.0e-5
 
 
 class Activation(NamedTuple):
-    """Fields of a layer JSON."""
+    """An activation of moec, as fields of a layer JSON."""
 
     name: str
     order: str
@@ -75,7 +75,8 @@ def _tidy(number: float) -> float:
 
 
 def _candidates(function: Callable[[float, float], float]) -> Iterator[tuple[str, dict[str, float], Gated]]:
-    """Yields the gated activations whose parameters fit some values of the function."""
+    """Yields candidates for an unknown gated activation. `function` returns its value for one gate and one up value. A few values
+    determine the parameters of each candidate; the caller compares the candidates with the activation on many values."""
     for name, one in OF_ONE.items():
         if name != "silu":
             yield name, {}, lambda gate, up, one=one: one(gate) * up  # type: ignore[misc]

@@ -37,7 +37,7 @@ COLUMNS = ("layer", "class", "experts", "top k", "hidden", "inner", "scheme", "a
 
 @dataclass(frozen=True)
 class Row:
-    """An experts module that moec serves."""
+    """An experts module that moec runs."""
 
     layer: str
     """The module's name in the model."""
@@ -91,8 +91,8 @@ def row_of(module: Any, made: Prepared, source: dict[str, Any], scheme: str, act
 
 
 def type_of_input(model: Any, found: Found) -> torch.dtype:
-    """Returns the type of the experts' input: that of float weights, else that of the configuration, else that of the model's
-    other weights."""
+    """Returns the type of the experts' input: the type of float weights, else the configuration's type, else the type of the
+    model's other weights."""
     name = "gate_up_proj" if found.module.has_gate else "up_proj"
     own = found.module._parameters.get(name)
     candidates = [own.dtype if own is not None else None, getattr(found.module.config, "dtype", None)]

@@ -24,7 +24,7 @@ EQUAL_TOKENS = 0.75
 
 
 class Router(NamedTuple):
-    """A class of routers."""
+    """A router class of transformers: how moec obtains its logits and describes its routing."""
 
     block: str
     """The class of the block around the router."""
@@ -71,14 +71,15 @@ ROUTERS = {
 
 
 class LogitsAlone:
-    """A router whose layer routes. It is inserted before the class of the router."""
+    """The part of a router that returns only logits, because moec computes the routing. It is inserted before the router's own
+    class."""
 
     _moec_config: Any
 
     def forward(self, hidden_states: torch.Tensor) -> Any:
         if self._moec_config._experts_implementation != NAME:
             return super().forward(hidden_states)  # type: ignore[misc]
-        # The next class is the router's own.
+        # In the method resolution order, the class after LogitsAlone is the router's own.
         kind = ROUTERS[type(self).__mro__[2].__name__]
         logits = kind.logits(self, hidden_states.reshape(-1, hidden_states.shape[-1]))
         return logits, logits, logits
@@ -106,7 +107,7 @@ def routing_of(router: Any) -> Routing:
 
 
 def check_logits(label: str, router: Any, x: torch.Tensor) -> None:
-    """Checks that the logits of the table's function are those of the router."""
+    """Raises InvalidArgument if the logits function in ROUTERS does not reproduce the router's logits."""
     kind = ROUTERS[type(router).__name__]
     own = type(router).forward(router, x)
     if not (isinstance(own, tuple) and len(own) == 3 and torch.equal(own[0], kind.logits(router, x))):
@@ -114,8 +115,8 @@ def check_logits(label: str, router: Any, x: torch.Tensor) -> None:
 
 
 def check_routing(label: str, router: Any, made: Prepared, x: torch.Tensor) -> float:
-    """Compares moec's routing of f32 logits, which are never equal, with the router's own ids and weights, both with moec's
-    experts."""
+    """Runs moec's experts with moec's routing of f32 logits, which have no ties, and with the router's own ids and weights.
+    Returns the largest relative error of a token, and raises InvalidArgument if the error is too large."""
     wide = copy.deepcopy(router).float()
     logits, weights, ids = wide(x.float())
     expected = made.run(x, ids, weights)

@@ -14,7 +14,7 @@ from moec.integrations.transformers.experts import FP4, FP8, eager_forward
 # Size of a few experts in f32.
 CHUNK_BYTES = 1 << 28
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
-# The largest relative error of a token, by the type that rounds most.
+# The largest accepted relative error of a token, by the input's type.
 LIMITS = {"f32": 2e-3, "f16": 5e-3, "bf16": 1e-2}
 # The module's own forward does not round activations to 8 bits.
 LIMIT_OF_CODES = 0.25
@@ -76,7 +76,7 @@ def own_output(module: Any, x: torch.Tensor, ids: torch.Tensor, weights: torch.T
         end = min(begin + count, experts)
         here = (ids >= begin) & (ids < end)
         with torch.no_grad(), torch.autocast(x.device.type, enabled=False):
-            # A pair of another expert uses the first expert with weight 0.
+            # A (token, expert) pair of another expert uses the first expert of this chunk with weight 0.
             arguments = (torch.where(here, ids - begin, 0), torch.where(here, weights, 0.0).float())
             out += forward(in_f32(module, slice(begin, end)), x.float(), *arguments)
     return out

@@ -51,7 +51,7 @@ def layer_of(label: str) -> int:
 
 
 def _descriptor(found: dict[str, Any]) -> dict[str, Any]:
-    """Returns a descriptor of quant_config from the fields of a report."""
+    """Converts a descriptor in a report to a descriptor in a quant_config."""
     names = {"dtype": "element_type", "shape": "group", "scale": "scale_type", "dynamic": "dynamic"}
     names |= {"alpha_or_gscale": "second_scale_type", "zp": "zero_point_type"}
     others = {"second_per_row", "scale_rule"}
@@ -115,7 +115,7 @@ def compare(label: str, module: Any, layer: dict[str, Any], made: dict[str, Any]
 
 
 def place_of(model: Any, found: Found, device: torch.device | str | None) -> torch.device:
-    """Returns the given device, else that of the module's weights, else that of the model's weights."""
+    """Returns `device` if given, else the device of the module's weights, else the device of the model's weights."""
     if device is not None:
         return torch.device(device)
     for tensor in [*found.module.parameters(), *model.parameters()]:
@@ -142,11 +142,11 @@ def load_experts(
 
     The caller loads the rest of the model. The modules lose their own weights, layer by layer.
 
-    device: the device of the experts. None: that of the model's weights.
+    device: the device of the experts. None: the device of the model's weights.
     check: compares with the module's own forward, for a model whose experts hold the same weights as floats.
     max_tokens, top_k, progress: as attach() accepts them.
     quantize, ignored: as moec.Checkpoint.load() accepts them.
-    options: those of moec.compile(), for example a scheme that overrides the one of config.json.
+    options: the options of moec.compile(), for example a scheme that overrides the scheme of config.json.
 
     Raises InvalidArgument if the model and the files describe different layers, and NotSupported if moec cannot read the files.
     """

@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 
 class Description(NamedTuple):
-    """A layer of moec."""
+    """An experts module, described as a layer of moec."""
 
     source: dict[str, Any]
     """The layer JSON."""
@@ -60,7 +60,7 @@ def is_dispatched(module: Any) -> bool:
 
 
 def find(model: Any) -> Iterator[Found]:
-    """Yields the experts modules of a model. Raises InvalidArgument if there are none."""
+    """Yields the experts modules of a model. Raises InvalidArgument if the model has no such module."""
     others, count = set(), 0
     for name, module in model.named_modules():
         if is_dispatched(module):
@@ -111,8 +111,8 @@ def activation_of(label: str, module: Any) -> Activation:
 
 
 def describe(label: str, module: Any, top_k: int, dtype: torch.dtype) -> Description:
-    """Returns the layer of an experts module with inputs of type `dtype`. Raises InvalidArgument for a module that moec does not
-    recognize."""
+    """Describes an experts module with inputs of type `dtype` as a layer of moec. Raises InvalidArgument for a module that moec
+    does not recognize."""
     if dtype not in NAMES_OF_TYPES:
         raise InvalidArgument(f"{label}: expected an input of bfloat16, float16 or float32, got {dtype}")
     activation = activation_of(label, module)
@@ -169,7 +169,7 @@ def _tensors(label: str, module: Any, used: list[str]) -> dict[str, torch.Tensor
 
 
 def extents(label: str, module: Any, tensors: dict[str, torch.Tensor], first: str) -> tuple[int, int, int]:
-    """Returns the numbers of experts, of rows of the first matmul, and of its columns."""
+    """Returns the number of experts, and the numbers of rows and columns of an expert's first weight."""
     shapes = []
     for name in (first, "down_proj"):
         shape = list(tensors[name].shape)

@@ -28,7 +28,7 @@ class Stale(InvalidArgument):
 
 
 class Prepared:
-    """A layer of moec that serves an experts module."""
+    """A layer of moec that computes an experts module."""
 
     def __init__(self, found: Found, description: Description | None, top_k: int, experts: Experts) -> None:
         self.label, self.description, self.top_k = found.name, description, top_k
@@ -53,7 +53,7 @@ class Prepared:
         self.versions_of_others: list[tuple[str, torch.Tensor, int, int]] = []
 
     def watch(self, module: Any, names: list[str], others: dict[str, torch.Tensor]) -> None:
-        """Stores the versions of copied weights and of other tensors of the layer. A run fails if one of them has changed."""
+        """Stores the versions of copied weights and of other tensors of the layer. A run fails if a tensor has changed."""
         self.versions = [self._version(name, module._parameters[name]) for name in names]
         self.versions_of_others = [self._version(name, tensor) for name, tensor in others.items()]
         # The table of layers must not keep this object alive.
@@ -96,7 +96,7 @@ class Prepared:
         return self._in_parts(x, None, ids.contiguous(), weights.contiguous())
 
     def _in_parts(self, x: torch.Tensor, *others: torch.Tensor | None) -> torch.Tensor:
-        """Runs the parts. `others`: logits, ids and weights."""
+        """Runs x in parts of at most max_tokens tokens. `others`: logits, ids and weights."""
         number, most = self.experts.number, self.max_tokens
         # Rows may be padded.
         x = x if x.stride(-1) == 1 else x.contiguous()
@@ -119,11 +119,11 @@ class Prepared:
 
 
 def _nothing() -> None:
-    """Unpickles to None: an unpickled module prepares itself again."""
+    """Returns None, to which a pickled Prepared unpickles: an unpickled module prepares itself again."""
 
 
 class Routing(NamedTuple):
-    """The part of a router after its logits."""
+    """The routing that follows a router's logits, in moec's terms."""
 
     fields: dict[str, Any]
     """Fields of a layer JSON."""

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The accumulators of a worker. They are int32 if the engine multiplies
-// integers, which is exact, and f32 otherwise; value(i) always returns f32.
-// Some instructions accumulate with fewer bits than f32. Their results are
-// partial accumulators, which promote() scales and adds to f32 totals.
+// A thread's accumulators, for all engines whose accumulators are in registers
+// and whose warps work independently. Engines that multiply integers accumulate
+// in int32, which is exact; all others accumulate in f32. value(i) always
+// returns f32. Some MMA instructions accumulate with fewer bits than f32. With
+// kPromoted, the MMA results in `sums` are partial accumulators, which
+// promote() scales and adds to the f32 `totals`.
 //
 //===----------------------------------------------------------------------===//
 
@@ -54,15 +56,15 @@ template <int kSize, class Sum> struct Sums<kSize, true, Sum> {
   __device__ __forceinline__ void scale(int i, float factor) {
     totals[i] *= factor;
   }
-  /// Computes totals += sums * scale(i), then sums = 0.
+  /// Adds sums[i] * scale(i) to totals[i], then clears sums.
   template <class Scale> __device__ __forceinline__ void promote(Scale scale) {
     add(scale);
 #pragma unroll
     for (int i = 0; i < kSize; ++i)
       sums[i] = 0;
   }
-  /// Computes totals += sums * scale(i). For engines whose next MMA overwrites
-  /// `sums`.
+  /// Adds sums[i] * scale(i) to totals[i]. It does not clear `sums`, for
+  /// engines whose next MMA overwrites them.
   template <class Scale> __device__ __forceinline__ void add(Scale scale) {
 #pragma unroll
     for (int i = 0; i < kSize; ++i)

@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The f32 accumulators of 128 weight rows by the tokens of a tile, in tensor
-// memory. A warp can access only its 32 lanes of tensor memory. After all MMAs
-// have completed, each warp loads the accumulators of its 32 rows, 16 rows at a
-// time. The object then is a warpgroup's Fragment
-// (moe/matmul/accumulator/warpgroup.cuh). Promoted accumulators are loaded
-// after each pipeline stage.
+// The f32 accumulators of 128 weight rows by a tile's tokens, in tensor memory.
+// A warp can access only 32 of the 128 lanes (rows) of tensor memory. After all
+// MMAs have completed, each warp loads its 32 rows into registers, 16 rows at a
+// time. The registers then have the layout of a warpgroup's Fragment
+// (moe/matmul/accumulator/warpgroup.cuh), so the epilogues are the same as for
+// wgmma. Promoted accumulators are loaded after each pipeline stage.
 //
 //===----------------------------------------------------------------------===//
 
@@ -26,14 +26,15 @@ struct TensorMemorySums
     : WarpgroupSums<2, kTokens, kPromoted, /*kTokensInColumns=*/true,
                     /*kRowsApart=*/16> {
   static_assert(kTokens % 16 == 0, "sums are read 16 columns at a time");
-  /// Tensor-memory columns of a warpgroup. Promoted accumulators are
-  /// double-buffered: MMAs fill one buffer while the other one is read.
+  /// Tensor-memory columns that a warpgroup allocates. Promoted accumulators
+  /// are double-buffered: MMAs write one buffer while the warps read the other
+  /// buffer.
   static constexpr int kSumColumns = kTokens * (kPromoted ? 2 : 1);
 
-  /// Loads the accumulators of the first `tokens` columns and waits for them.
-  /// Rounds `tokens` up to a multiple of 16 and leaves the other columns
-  /// unchanged; begin() made them zero. Called by a warpgroup. `address`:
-  /// tensor-memory address of the tile's first column.
+  /// Loads the accumulators of the first `tokens` columns, rounded up to a
+  /// multiple of 16, and waits for the loads. The other columns keep the zeros
+  /// from begin(). Called by a warpgroup. `address`: tensor-memory address of
+  /// the tile's first column.
   __device__ __forceinline__ void read(unsigned address, int tokens) {
 #pragma unroll
     for (int atom = 0; atom < this->kRowAtoms; ++atom)
@@ -42,7 +43,8 @@ struct TensorMemorySums
     this->finish();
   }
 
-  /// Loads the accumulators of one piece and waits for them. For kPromoted.
+  /// Loads the accumulators of half `piece` of the rows (16 rows per warp) and
+  /// waits for the loads. Used if kPromoted.
   __device__ __forceinline__ void readPiece(unsigned address, int piece,
                                             int tokens) {
     load(this->sums[0], address, piece, tokens);

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The accumulators of one warp's part of a tile, in the register layout of
-// mma.m16n8. A thread holds two adjacent values of every 8 columns, in two rows
-// of every 16, which are 8 rows apart. They are the accumulators of engine
-// mma_sync, and the Fragment (moe/core/concepts.cuh) that its epilogue reads.
+// One warp's accumulators, in the register layout of mma.m16n8. In each block
+// of 16 rows by 8 columns, a thread has two adjacent columns of two rows, which
+// are 8 rows apart. Engine mma_sync uses these classes; its epilogue reads them
+// as a Fragment (moe/core/concepts.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,15 +19,15 @@
 
 namespace moe::mma {
 
-/// Number of accumulators of a thread, if the warps of `Schedule` divide the
-/// tile.
+/// Number of accumulators per thread, if the warps of `Schedule` divide the
+/// tile evenly.
 template <class Schedule>
 inline constexpr int kSumsOfThread =
     Schedule::kTileM * Schedule::kTileN /
     (Schedule::kWarpsM * Schedule::kWarpsN * 32);
 
-/// The part of the tile that one warp computes: a cell of the grid of kWarpsM x
-/// kWarpsN warps.
+/// The part of a CTA's tile that one warp computes. The tile is divided into
+/// kWarpsM x kWarpsN parts.
 template <class Schedule> struct WarpShare {
   static constexpr int kWarpM = Schedule::kTileM / Schedule::kWarpsM;
   static constexpr int kWarpN = Schedule::kTileN / Schedule::kWarpsN;
@@ -45,8 +45,8 @@ template <class Schedule> struct WarpShare {
   }
 };
 
-/// Accumulators whose rows are tokens and whose columns are weight rows: kMs by
-/// kNs blocks of 16 by 8.
+/// Accumulators whose rows are tokens and whose columns are weight rows. There
+/// are kMs x kNs blocks of 16 tokens by 8 weight rows.
 template <class Schedule, bool kPromoted, class Sum>
 struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
   using Share = WarpShare<Schedule>;
@@ -61,14 +61,14 @@ struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
 
   int firstRow, firstCol; ///< position of value(0) in the tile
 
-  /// Stores the position of this lane. `m`, `n`: the warp's first token and
-  /// weight row.
+  /// Stores the position of this lane's accumulators. `m`, `n`: first token and
+  /// first weight row of the warp.
   __device__ __forceinline__ void place(int m, int n, int lane) {
     firstRow = m + lane / 4;
     firstCol = n + lane % 4 * 2;
   }
 
-  /// Returns the four accumulators of one block.
+  /// Returns the thread's four accumulators of block (m, n).
   __device__ __forceinline__ Sum *block(int m, int n) {
     return this->sums + (m * kNs + n) * 4;
   }
@@ -91,9 +91,9 @@ struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
   static constexpr int rowSlot(int i) { return i / 4 / kNs * 2 + i % 4 / 2; }
 };
 
-/// Accumulators whose rows are weight rows and whose columns are tokens: kSlabs
-/// slabs of 16 weight rows by kBlocks blocks of 8 tokens. A slab holds weights
-/// that were shuffled into MMA fragment order (moe/math/slabs.cuh).
+/// Accumulators whose rows are weight rows and whose columns are tokens. There
+/// are kSlabs slabs by kBlocks blocks of 8 tokens. A slab is 16 weight rows
+/// whose elements were shuffled into MMA fragment order (moe/math/slabs.cuh).
 template <class Schedule>
 struct WarpSlabSums : Sums<kSumsOfThread<Schedule>, false> {
   using Share = WarpShare<Schedule>;
@@ -106,14 +106,14 @@ struct WarpSlabSums : Sums<kSumsOfThread<Schedule>, false> {
 
   int firstRow, firstCol; ///< position of value(0) in the tile
 
-  /// Stores the position of this lane. `m`, `n`: the warp's first token and
-  /// weight row.
+  /// Stores the position of this lane's accumulators. `m`, `n`: first token and
+  /// first weight row of the warp.
   __device__ __forceinline__ void place(int m, int n, int lane) {
     firstRow = n + lane / 4;
     firstCol = m + lane % 4 * 2;
   }
 
-  /// Returns the four accumulators of one slab and one block of tokens.
+  /// Returns the thread's four accumulators for a slab and a block of tokens.
   __device__ __forceinline__ float *block(int slab, int tokens) {
     return this->sums + (slab * kBlocks + tokens) * 4;
   }

@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // The f32 accumulators of one warpgroup for a tile, in the register layout of
-// wgmma. A thread holds two adjacent values of every 8 columns, in two rows of
-// every 16, which are 8 rows apart. They are the accumulators of the engines
-// wgmma and wgmma_rs, and the Fragment (moe/core/concepts.cuh) that their
-// epilogues read.
+// wgmma. In each block of 16 rows by 8 columns, a thread has two adjacent
+// columns of two rows, which are 8 rows apart. Engines wgmma and wgmma_rs
+// accumulate in these registers; tcgen05 loads its accumulators into them
+// (moe/matmul/accumulator/tensor_memory.cuh). The epilogues read them as a
+// Fragment (moe/core/concepts.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,16 +21,17 @@
 
 namespace moe::mma {
 
-/// Accumulators of one warpgroup.
+/// Accumulators of one warpgroup. Its rows are divided into kAtoms row blocks
+/// of 64 rows, which is the M of one MMA instruction ("atom" in names).
 ///
-///   kAtoms            number of MMA instructions of 64 rows that cover the
-///                     warpgroup's rows
+///   kAtoms            number of row blocks
 ///   kColumnsOfTile    columns of the tile
-///   kPromoted         MMAs write the partial accumulators of one piece, which
-///                     are then added to totals
-///   kTokensInColumns  rows are weight rows and columns are tokens; otherwise
-///                     rows are tokens
-///   kRowsApart        row stride between a warp's atoms, 64 or 16
+///   kPromoted         `sums` are partial accumulators of one MMA
+///                     instruction, which add() adds to f32 `totals`
+///   kTokensInColumns  true if rows are weight rows and columns are tokens;
+///                     false if rows are tokens
+///   kRowsApart        row stride between a warp's rows in consecutive row
+///                     blocks: 64 for wgmma, 16 for tensor memory
 template <int kAtoms, int kColumnsOfTile, bool kPromoted, bool kTokensInColumns,
           int kRowsApart = 64>
 struct WarpgroupSums {
@@ -38,8 +40,8 @@ struct WarpgroupSums {
   static constexpr int kColumns = kColumnsOfTile;
   /// Rows of the tile that a warpgroup computes.
   static constexpr int kWarpgroupRows = 64 * kAtoms;
-  /// The piece that one instruction computes: 64 rows by kPieceColumns columns.
-  /// Promoted accumulators hold one such piece at a time.
+  /// A piece is the result of one MMA instruction: 64 rows by kPieceColumns
+  /// columns. With kPromoted, `sums` has one piece at a time.
   static constexpr int kPieceColumns =
       kPromoted && kColumns > 128 ? kColumns / 2 : kColumns;
   static constexpr int kBuffers = kPromoted ? 1 : kAtoms;
@@ -50,26 +52,27 @@ struct WarpgroupSums {
   static constexpr int kSize = kAtoms * kAtomSize;
   static constexpr int kRowAtoms = kAtoms;
   static constexpr int kAtomRows = kRowsApart;
-  /// Row stride from one warp to the next.
+  /// Row stride between consecutive warps.
   static constexpr int kWarpRows = kRowsApart == 64 ? 16 : 16 * kAtoms;
 
   int firstRow, firstCol; ///< position of value(0) in the tile
-  /// The accumulators that instructions write, and the totals if kPromoted.
+  /// Accumulators that MMA instructions write, and f32 totals if kPromoted.
   float sums[kBuffers][kPieceSize];
   float totals[kPromoted ? kSize : 1];
 
-  /// Returns the first row of a thread. `thread`: index among all threads that
-  /// issue MMAs.
+  /// Returns the tile row of a thread's first accumulator. `thread`: index
+  /// among all consumer threads.
   static __device__ __forceinline__ int rowOfThread(int thread) {
     return thread / 128 * kWarpgroupRows + thread % 128 / 32 * kWarpRows +
            thread % 32 / 4;
   }
 
-  /// Leaves the accumulators uninitialized until begin() or take().
+  /// Leaves the accumulators uninitialized. begin() or take() must follow.
   WarpgroupSums() = default;
 
   /// Clears the accumulators and stores their position. `thread`: index in the
-  /// warpgroup. `warpgroup`: selects the rows of the tile.
+  /// warpgroup. `warpgroup`: index of the warpgroup, which selects its rows of
+  /// the tile.
   __device__ __forceinline__ void begin(int thread, int warpgroup) {
     place(thread, warpgroup);
 #pragma unroll
@@ -88,7 +91,7 @@ struct WarpgroupSums {
   }
 
   /// Prevents the compiler from moving reads of accumulators before the wait.
-  /// Called after the wait for all MMAs, before the first accumulator is read.
+  /// Called after the wait for all MMAs and before the first read.
   __device__ __forceinline__ void finish() {
 #pragma unroll
     for (int buffer = 0; buffer < kBuffers; ++buffer)
@@ -97,13 +100,13 @@ struct WarpgroupSums {
         ptx::keep(sums[buffer][i]);
   }
 
-  /// Adds kCount accumulators of a piece, starting at index `first`, to the
-  /// totals. Accumulator first + i is multiplied by scale(i).
+  /// Adds kCount accumulators of piece `piece`, starting at index `first`, to
+  /// the totals. Accumulator first + i is first multiplied by scale(i).
   template <int kCount, class Scale>
   __device__ __forceinline__ void add(int piece, int first, Scale scale) {
     add<kCount>(sums[0], piece, first, scale);
   }
-  /// Like add() above, for the piece's accumulators in `from`.
+  /// Like add() above, for a piece whose accumulators are in `from`.
   template <int kCount, class Scale>
   __device__ __forceinline__ void add(const float (&from)[kPieceSize],
                                       int piece, int first, Scale scale) {
@@ -121,7 +124,7 @@ struct WarpgroupSums {
       return sums[i / kPieceSize][i % kPieceSize];
   }
   /// Copies the accumulators of a worker with fewer columns. The remaining
-  /// columns are zero.
+  /// columns become zero.
   template <class Part> __device__ __forceinline__ void take(const Part &part) {
     static_assert(Part::kAtomSize < kAtomSize, "a part has fewer columns");
 #pragma unroll

@@ -5,15 +5,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine mma_sync, for sm_80 and later. bf16 and f16 use ldmatrix and
-// mma.m16n8k16 with f32 accumulators. i8 uses mma.m16n8k32 with int32
-// accumulators. e4m3 uses mma.m16n8k32 if the arch supports it. Otherwise e4m3
-// operands are converted to f16, which is exact.
+// Engine mma_sync, for sm_80 and later.
 //
-// Tokens are the 16 rows of an instruction and weight rows its 8 columns. A
-// gate and its up value are 8 weight rows apart and thus in one thread. With
-// weights in slabs (codes in MMA fragment order), the operands are swapped:
-// weight rows are the 16 rows, read from registers, and tokens the 8 columns.
+//   bf16, f16  ldmatrix and mma.m16n8k16, f32 accumulators
+//   i8         mma.m16n8k32, int32 accumulators
+//   e4m3       mma.m16n8k32 if the arch supports it; otherwise operands are
+//              converted to f16, which is exact
+//
+// Tokens are the 16 rows of an MMA instruction, and weight rows are its 8
+// columns. A gate and its up value are 8 weight rows apart and thus in one
+// thread. If weights are in slabs (codes in MMA fragment order), the operands
+// are swapped: weight rows are the 16 rows, read from registers, and tokens are
+// the 8 columns.
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,15 +31,15 @@ namespace moe::mma {
 
 /// Engine mma_sync for operands in shared memory.
 ///
-///   kByGroup  accumulators of each scale group along k are scaled and added
-///             to totals
-///   kNative   the arch multiplies e4m3 (feature fp8_mma_sync of
+///   kByGroup  the accumulators of each scale group along k are scaled and
+///             added to totals
+///   kNative   the arch multiplies e4m3 (feature fp8_mma_sync in
 ///             dialect/catalog/Architectures.h)
 template <class Element, bool kByGroup = kSame<Element, e4m3>,
           bool kNative = false>
 struct MmaSync {
   using Input = Element;
-  /// 32 bytes. A step of e4m3 may be two MMAs of f16.
+  /// A step is 32 bytes of k. For e4m3 it may be two f16 MMAs.
   static constexpr int kStepK = 32 / int(sizeof(Input));
   static constexpr bool kPromoted = kByGroup;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3> ||
@@ -46,7 +49,7 @@ struct MmaSync {
                 "a native multiply is one of e4m3");
 
   /// One warp's part of a tile: the operands of a step, and the MMAs that
-  /// accumulate their products.
+  /// multiply and accumulate them.
   template <class Schedule>
   struct Worker : WarpSums<Schedule, kPromoted, typename SumOf<Input>::Type> {
     using Base = WarpSums<Schedule, kPromoted, typename SumOf<Input>::Type>;
@@ -60,7 +63,7 @@ struct MmaSync {
       unsigned rhs[Base::kNs / 2][4];
     };
 
-    unsigned lhsOffset, rhsOffset; ///< byte offsets of this lane's matrix rows
+    unsigned lhsOffset, rhsOffset; ///< byte offsets of the lane's ldmatrix rows
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
@@ -70,10 +73,10 @@ struct MmaSync {
       this->place(m, n, lane);
     }
 
-    /// Loads the operands of `step` from the tiles at shared-memory addresses
-    /// `lhs` and `rhs`. A step is two 16-byte chunks. The step index thus
-    /// affects other bits of the offset than the row does, so it is applied by
-    /// XOR.
+    /// Loads the operands of step `step`. `lhs`, `rhs`: shared-memory addresses
+    /// of the operand tiles. A step is two 16-byte chunks, so its index and the
+    /// row affect different bits of the swizzled offset. The index is therefore
+    /// applied by XOR.
     __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
                                          unsigned rhs, int step) const {
       unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));
@@ -109,8 +112,8 @@ struct MmaSync {
   };
 };
 
-/// Engine mma_sync for weights in slabs. The operands are swapped. A warp
-/// converts the codes (quantized values) of its weight rows in registers.
+/// Engine mma_sync for weights in slabs, with swapped operands. A warp converts
+/// the codes (quantized values) of its weight rows in registers.
 template <class Element> struct MmaSyncSlabs {
   using Input = Element;
   static constexpr int kStepK = 16;
@@ -120,12 +123,13 @@ template <class Element> struct MmaSyncSlabs {
   static_assert(kSame<Input, bf16> || kSame<Input, f16>,
                 "codes become bf16 or f16");
 
-  /// One warp's part of a tile: whole slabs of 16 weight rows by some tokens.
+  /// One warp's part of a tile: whole slabs of 16 weight rows, by kBlocks * 8
+  /// tokens.
   template <class Schedule> struct Worker : WarpSlabSums<Schedule> {
     using Base = WarpSlabSums<Schedule>;
     using Share = WarpShare<Schedule>;
-    /// Parts in which the tokens are loaded. A part has kPartBlocks blocks of 8
-    /// tokens.
+    /// Number of parts in which the tokens are loaded, to save registers. A
+    /// part has kPartBlocks blocks of 8 tokens.
     static constexpr int kParts = ceilDiv(Base::kBlocks, 8);
     static constexpr int kPartBlocks = Base::kBlocks / kParts;
     static_assert(kPartBlocks * kParts == Base::kBlocks && kPartBlocks % 2 == 0,
@@ -133,10 +137,10 @@ template <class Element> struct MmaSyncSlabs {
     using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
     static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
 
-    /// The token registers of one part and one step along k.
+    /// Token registers of one part for one step of k.
     using Operands = unsigned[kPartBlocks / 2][4];
 
-    unsigned offset; ///< byte offset of this lane's matrix row at step 0
+    unsigned offset; ///< byte offset of this lane's ldmatrix row at step 0
     int firstSlab;   ///< index of the warp's first slab in the tile
 
     __device__ __forceinline__ explicit Worker(int thread) {
@@ -147,8 +151,8 @@ template <class Element> struct MmaSyncSlabs {
       this->place(m, n, lane);
     }
 
-    /// Loads the tokens of one part and one step from the tile at shared-memory
-    /// address `tokens`.
+    /// Loads the tokens of one part for one step. `tokens`: shared-memory
+    /// address of the token tile.
     __device__ __forceinline__ void load(Operands &operands, unsigned tokens,
                                          int step, int part) const {
       unsigned from = tokens + (offset ^ unsigned(step * 32)) +
@@ -158,8 +162,8 @@ template <class Element> struct MmaSyncSlabs {
         ptx::loadMatrices(operands[i], from + i * 16 * kRowBytes);
     }
 
-    /// Multiplies the weights of all slabs by the tokens of `part`. `weights`:
-    /// fragments of the same step, for each slab.
+    /// Multiplies the weights of all slabs by the tokens of part `part`.
+    /// `weights`: the A registers of each slab for the same step.
     __device__ __forceinline__ void
     multiply(const unsigned (&weights)[Base::kSlabs][4],
              const Operands &operands, int part) {

@@ -7,12 +7,13 @@
 //
 // Engine mma_sync_scaled: ldmatrix and mma.m16n8k32 (m16n8k64 for 4-bit
 // elements) with block scales of both operands and f32 accumulators. Sizes
-// along k are in bytes. As in mma_sync, tokens are the 16 rows of an
-// instruction and weight rows its 8 columns.
+// along k are in bytes. As in mma_sync, tokens are the 16 rows of an MMA
+// instruction, and weight rows are its 8 columns.
 //
-// A lane's scale register holds the scales of one operand row. Four lanes share
-// a row of an operand's fragment, and their registers hold scales of different
-// row blocks. The instruction's `thread` operand selects the block.
+// A lane's scale register has up to four scales along k for one operand row.
+// Four lanes share a row of an operand's fragment, and their registers have the
+// scales of different row blocks. One register load thus covers several MMAs.
+// The instruction's `thread` operand selects the lane whose register it uses.
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,7 +44,7 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
   static constexpr bool kOfSixBits = kSame<T, e3m2> || kSame<T, e2m3>;
   static constexpr bool kOfBytes = kSame<Element, e4m3> || kOfSixBits<Element>;
   static constexpr bool kOfPowers = kSame<Scale, ue8m0>;
-  /// Scales of one row and one step, one byte each.
+  /// Scales (one byte each) of one operand row per step of k.
   static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
   static constexpr bool kMixed =
       kSame<Element, e4m3> && (kSame<Weight, e2m1> || kOfSixBits<Weight>);
@@ -64,15 +65,17 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       ptx::loadMatrices(matrices, address);
   }
 
-  /// One warp's part of a tile.
+  /// One warp's part of a tile: the operands of a step, and the MMAs that
+  /// multiply and accumulate them.
   template <class Schedule> struct Worker : WarpSums<Schedule, false, float> {
     using Base = WarpSums<Schedule, false, float>;
     using Share = WarpShare<Schedule>;
     using Layout = Swizzle<Schedule::kTileK>;
     static constexpr int kRowBytes = Schedule::kTileK;
     static constexpr int kScaleBytes = Schedule::kTileK / kStepK * kStepScales;
-    /// Byte offsets of the scales from the address of rhs. The weight scales
-    /// follow the weight tile, and the token scales follow them.
+    /// Byte offsets of the scales, relative to the weight tile. The weight
+    /// rows' scales follow the weight tile, and the tokens' scales follow the
+    /// weight rows' scales.
     static constexpr int kRhsScales = Schedule::kTileN * kRowBytes;
     static constexpr int kLhsScales =
         kRhsScales + Schedule::kTileN * kScaleBytes;
@@ -82,8 +85,9 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
                       (Base::kNs == 2 || Base::kNs % 4 == 0),
                   "registers of scales must be a warp's own");
 
-    /// The operand registers of one step along k. One scale register covers two
-    /// 16-row blocks of lhs, or four 8-row blocks of weights, across the lanes.
+    /// The operand registers of one step of k. Across the lanes, one scale
+    /// register covers two 16-row blocks of lhs, or four 8-row blocks of
+    /// weights.
     struct Operands {
       unsigned lhs[Base::kMs][4];
       unsigned rhs[Base::kNs / 2][4];
@@ -92,15 +96,16 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       unsigned short byte;
     };
 
-    unsigned lhsOffset, rhsOffset; ///< byte offsets of this lane's matrix rows
-    unsigned lhsScale, rhsScale; ///< offset of this lane's first row of scales
+    unsigned lhsOffset, rhsOffset; ///< byte offsets of the lane's ldmatrix rows
+    unsigned lhsScale, rhsScale;   ///< byte offsets of the lane's first scales
 
     __device__ __forceinline__ explicit Worker(int thread) {
       int warp = thread / 32, lane = thread % 32;
       int m = Share::firstM(warp), n = Share::firstN(warp);
       lhsOffset = Layout::offset(m + lane % 16, lane / 16);
       rhsOffset = Layout::offset(n + lane % 8 + lane / 16 * 8, lane / 8 % 2);
-      // A lane whose block is past the warp's last one reads the last block.
+      // A lane whose row block is past the warp's last row block reads the last
+      // one.
       int lhsBlock = minimum(lane % 4 / 2, Base::kMs - 1);
       int rhsBlock = minimum(lane % 4, Base::kNs - 1);
       lhsScale =
@@ -111,10 +116,10 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
       this->place(m, n, lane);
     }
 
-    /// Loads the operands of `step` from the tiles at shared-memory addresses
-    /// `lhs` and `rhs`. A step is two 16-byte chunks. The step index thus
-    /// affects other bits of the offset than the row does, so it is applied by
-    /// XOR.
+    /// Loads the operands of step `step`. `lhs`, `rhs`: shared-memory addresses
+    /// of the operand tiles. A step is two 16-byte chunks, so its index and the
+    /// row affect different bits of the swizzled offset. The index is therefore
+    /// applied by XOR.
     __device__ __forceinline__ void load(Operands &operands, unsigned lhs,
                                          unsigned rhs, int step) const {
       unsigned lhsLane = lhs + (lhsOffset ^ unsigned(step * 32));

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Engine simt: f32 multiply-adds on every arch; i8 uses int32 dot products of
-// four elements. It serves f32 layers, and is the slow reference for the other
-// engines. A warp is 4 x 8 threads. A thread's columns are 8 apart, so a thread
-// holds a gate and its up value, as with mma_sync.
+// four elements. It computes f32 layers, and is the slow reference for the
+// other engines. A warp is a grid of 4 x 8 threads. A thread's columns are 8
+// apart, so one thread has a gate and its up value, as in mma_sync.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,14 +21,14 @@
 
 namespace moe::mma {
 
-/// Engine simt. `kByGroup`: accumulators of each scale group along k are added
-/// to totals.
+/// Engine simt. `kByGroup`: the accumulators of each scale group along k are
+/// added to totals.
 template <class Element, bool kByGroup = kSame<Element, e4m3>> struct Simt {
   using Input = Element;
-  /// Elements of one 16-byte chunk of a row.
+  /// Number of elements in a 16-byte chunk of a row.
   static constexpr int kStepK = kPerVector<Element>;
-  /// The accumulators are f32 and need no promotion for precision. Scales may
-  /// still change along k.
+  /// f32 accumulators need no promotion for precision. They are promoted only
+  /// if scales change along k.
   static constexpr bool kPromoted = kByGroup;
 
   template <class Schedule>

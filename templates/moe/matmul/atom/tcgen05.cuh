@@ -7,11 +7,11 @@
 //
 // Engine tcgen05, for sm_100 and its family. One thread issues MMAs that read
 // bf16, f16 or e4m3 operands from shared memory and accumulate f32 in tensor
-// memory. Weight rows are the 128 rows of an instruction and tokens its
-// columns. The number of columns is a field of the instruction descriptor: the
-// tile's token count, rounded up to a multiple of 16. If groups along k have
-// scales, accumulators of e4m3 cover one pipeline stage (128 of k).
-// Tcgen05Scaled multiplies e4m3 and e2m1 with block scales of both operands.
+// memory. Weight rows are the 128 rows (M) of an MMA instruction, and tokens
+// are its columns (N). N is a field of the instruction descriptor: the tile's
+// token count, rounded up to a multiple of 16. With scales per group along k,
+// e4m3 accumulators cover one pipeline stage (128 elements of k). Tcgen05Scaled
+// multiplies e4m3 and e2m1 operands with block scales.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +27,8 @@ namespace moe::mma {
 
 /// Engine tcgen05 without block scales.
 ///
-///   kFast   accumulators of e4m3 cover all of k; they are f32
-///   kAtoms  atoms of 64 rows of a warpgroup
+///   kFast   f32 accumulators of e4m3 products cover all of k
+///   kAtoms  number of 64-row blocks per warpgroup; must be 2
 template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   using Input = Element;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
@@ -39,7 +39,8 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   static constexpr int kStepK = 32 / int(sizeof(Element));
   static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
   static constexpr bool kTokensAreColumns = true;
-  /// Rows of a warpgroup, and bytes of an operand row in a pipeline stage.
+  /// Rows that a warpgroup computes, and bytes of an operand row in a pipeline
+  /// stage.
   static constexpr int kRows = 128;
   static constexpr int kRowBytes = 128;
 
@@ -47,8 +48,8 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
     Worker() = default;
 
     /// Issues the MMAs of one pipeline stage: 128 weight rows by `tokens`
-    /// tokens, into accumulators at tensor-memory address `sums`. `isFirst`:
-    /// the first MMA overwrites the accumulators. Called by one thread.
+    /// tokens. `sums`: tensor-memory address of the accumulators. `isFirst`:
+    /// true if the first MMA overwrites the accumulators. Called by one thread.
     static __device__ __forceinline__ void issue(unsigned sums, unsigned rows,
                                                  unsigned columns, int tokens,
                                                  bool isFirst) {
@@ -70,10 +71,10 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
 ///   Scale    ue8m0 for 32 elements along k, or e4m3 for 16
 ///   Weight   Element, or e2m1 with e4m3 tokens
 ///
-/// Sizes along k are bytes of tokens, as in engine mma_sync_scaled. Each
-/// pipeline stage has its own tensor-memory columns for scales. They are
-/// overwritten only after the MMAs that read them have released the pipeline
-/// stage.
+/// Sizes along k are in bytes of the token operand, as in engine
+/// mma_sync_scaled. Each pipeline stage has its own tensor-memory columns for
+/// scales. They are overwritten only after the MMAs that read them have
+/// released the pipeline stage.
 template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
@@ -93,22 +94,22 @@ template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
                                (kOfPowers || kSame<Scale, e4m3>),
                 "engine tcgen05 multiplies e4m3 with scales of ue8m0, and e2m1 "
                 "with those of ue8m0 or e4m3");
-  /// Scales of one row and one step, one byte each, and 32-bit words of scales
-  /// of one row and one pipeline stage.
+  /// kStepScales: scales (bytes) of one operand row per step of k. kScaleWords:
+  /// 32-bit words of scales of one operand row per pipeline stage.
   static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
   static constexpr int kScaleWords = kRowBytes / kStepK * kStepScales / 4;
 
   template <int kTokens> struct Worker : TensorMemorySums<kTokens, false> {
     static_assert(kTokens <= 128, "an atom has the scales of 128 tokens");
-    /// Tensor-memory columns of the scales of one pipeline stage: those of the
-    /// weight rows, then those of the tokens.
+    /// Tensor-memory columns for the scales of one pipeline stage: first those
+    /// of the weight rows, then those of the tokens.
     static constexpr int kScaleColumns = 2 * 4 * kScaleWords;
     Worker() = default;
 
-    /// Issues the copies of the scales to tensor memory, then MMAs as in
-    /// Tcgen05::Worker::issue. `scales`: shared-memory address of the scale
-    /// atoms, weight rows first. `columnsOfScales`: tensor-memory address of
-    /// the copies.
+    /// Issues the copies of the scales to tensor memory, then the MMAs, as in
+    /// Tcgen05::Worker::issue. `scales`: shared-memory address of the stage's
+    /// 128 x 4 scale blocks (moe/math/scale_atoms.cuh), weight rows first.
+    /// `columnsOfScales`: tensor-memory address of the copied scales.
     static __device__ __forceinline__ void issue(unsigned sums, unsigned rows,
                                                  unsigned columns, int tokens,
                                                  bool isFirst, unsigned scales,

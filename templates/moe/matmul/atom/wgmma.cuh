@@ -5,21 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine wgmma, for sm_90a: asynchronous MMAs of a warpgroup, which read bf16,
-// f16 or e4m3 operands from shared memory and accumulate f32 in registers.
+// Engine wgmma, for sm_90a: asynchronous warpgroup MMAs, which read bf16, f16
+// or e4m3 operands from shared memory and accumulate f32 in registers.
 //
-// By default the operands are swapped: weight rows are the 64 rows of an
-// instruction and tokens its columns. The number of columns then follows the
-// tile's actual token count. A warpgroup has 64 or 128 weight rows.
+// By default the operands are swapped: weight rows are the 64 rows (M) of an
+// MMA instruction, and tokens are its columns (N). N then follows the tile's
+// actual token count. A warpgroup computes 64 or 128 weight rows.
 //
 // For e4m3, tokens may instead be the rows, and 128 or 256 weight rows the
-// columns. A thread then has two tokens of every 64. It multiplies by few
-// scales if groups along k have scales, and four threads hold all columns of a
-// token.
+// columns. A thread then has two tokens of every 64. With scales per group
+// along k, it needs only a few scale products. The four threads of a quad have
+// all columns of a token.
 //
-// A gate and its up value (8 weight rows apart) are in one thread. Accumulators
-// of e4m3 cover one pipeline stage (128 of k) and are then added to f32 totals,
-// unless the layer requests fast accumulation.
+// One thread has both a gate and its up value, which are 8 weight rows apart.
+// e4m3 accumulators cover one pipeline stage (128 elements of k) and are then
+// added to f32 totals, unless the layer requests fast accumulation.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,30 +33,32 @@ namespace moe::mma {
 
 /// Engine wgmma.
 ///
-///   kFast           accumulators of e4m3 cover all of k
-///   kAtoms          atoms of 64 rows of a warpgroup
-///   kWeightColumns  number of weight rows that are columns, with tokens as
-///                   rows, or 0 for swapped operands
+///   kFast           e4m3 accumulators cover all of k
+///   kAtoms          number of 64-row MMA blocks per warpgroup
+///   kWeightColumns  number of weight rows that are columns if tokens are rows;
+///                   0 for swapped operands
 template <class Element, bool kFast = false, int kAtoms = 1,
           int kWeightColumns = 0>
 struct Wgmma {
   using Input = Element;
   static constexpr bool kWarpSpecialized = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
-  /// The hardware accumulates e4m3 products with fewer bits than f32.
+  /// Tensor cores accumulate e4m3 products with fewer bits than f32.
   static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
   static_assert(!kFast || kSame<Input, e4m3>,
                 "sums of 16-bit operands are f32 sums");
   static_assert(kAtoms == 1 || kAtoms == 2, "a warpgroup has 64 or 128 rows");
   static constexpr bool kTokensAreColumns = kWeightColumns == 0;
-  /// Rows of a warpgroup, and bytes of an operand row in a pipeline stage.
+  /// Rows that a warpgroup computes, and bytes of an operand row in a pipeline
+  /// stage.
   static constexpr int kRows = 64 * kAtoms;
   static constexpr int kRowBytes = 128;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
                 "engine wgmma multiplies bf16, f16 or e4m3");
 
-  /// The MMAs of one warpgroup's part of a tile, and their accumulators: kRows
-  /// weight rows by kTokens tokens, or kRows tokens by all weight rows.
+  /// The MMAs of a warpgroup's part of a tile, and their accumulators. The part
+  /// is kRows weight rows by kTokens tokens, or kRows tokens by all weight
+  /// rows.
   template <int kTokens>
   struct Worker
       : WarpgroupSums<kAtoms, kTokensAreColumns ? kTokens : kWeightColumns,
@@ -70,9 +72,10 @@ struct Wgmma {
       this->begin(thread, warpgroup);
     }
 
-    /// Issues the MMAs of one piece of a pipeline stage. `rows`, `columns`:
-    /// shared-memory addresses of the warpgroup's first row and of the first
-    /// column. If kPromoted, the first MMA overwrites the accumulators.
+    /// Issues the MMAs of one piece (the result of one MMA instruction) for a
+    /// pipeline stage. `rows`, `columns`: shared-memory addresses of the
+    /// warpgroup's first row and of the first column. If kPromoted, the first
+    /// MMA overwrites the accumulators.
     __device__ __forceinline__ void multiply(int piece, unsigned rows,
                                              unsigned columns) {
       unsigned long long lhs = ptx::matrixDescriptor(
@@ -89,7 +92,8 @@ struct Wgmma {
         else
           ptx::multiplyShared<Input, Base::kPieceColumns>(to, lhs + step * 2,
                                                           rhs + step * 2);
-        // When this group completes, the last MMA is about to complete.
+        // The last MMA is committed separately. When this group completes, only
+        // the last MMA is still running.
         if (kPromoted && step == kRowBytes / 32 - 2)
           ptx::commitMultiplies();
       }
@@ -105,8 +109,9 @@ struct Wgmma {
       ptx::commitMultiplies();
     }
 
-    /// Issues the MMAs of one piece as two wgmma groups. The second one holds
-    /// only the last MMA. For kPromoted.
+    /// Issues the MMAs of one piece as two wgmma groups. The second group
+    /// contains only the last MMA, so that a wait can tell when the MMAs are
+    /// nearly complete. Used if kPromoted.
     __device__ __forceinline__ void multiplyPiece(int piece, unsigned rows,
                                                   unsigned columns) {
       ptx::beginMultiply();

@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Engine wgmma_rs, for sm_90a: MMAs of a warpgroup whose weight rows are
-// registers and whose tokens are in shared memory, bf16, f16 or e4m3, with f32
-// accumulators. Weights are codes (quantized values) in MMA fragment order
-// (moe/math/slabs.cuh). A warp converts the codes of its 16 rows in registers
-// while earlier MMAs run. Accumulators of e4m3 cover one pipeline stage (128 of
-// k), or one step if weights have scales of 32 elements. They are then added to
-// f32 totals.
+// Engine wgmma_rs, for sm_90a: wgmma with weights as the register operand A and
+// tokens as the shared-memory operand B. Operands are bf16, f16 or e4m3;
+// accumulators are f32. Weights are codes (quantized values) in MMA fragment
+// order (moe/math/slabs.cuh). Each warp converts the codes of its 16 weight
+// rows in registers while earlier MMAs run. e4m3 accumulators cover one
+// pipeline stage (128 elements of k), or one step if weights have one scale per
+// 32 elements. They are then added to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,8 +22,8 @@
 
 namespace moe::mma {
 
-/// Engine wgmma_rs. `kFast`: not supported by this engine. `kAtoms`: atoms of
-/// 64 rows of a warpgroup.
+/// Engine wgmma_rs. `kFast`: must be false. `kAtoms`: number of 64-row MMA
+/// blocks per warpgroup.
 template <class Element, bool kFast = false, int kAtoms = 1>
 struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
   using Base = Wgmma<Element, kFast, kAtoms>;
@@ -34,10 +34,10 @@ struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
   template <int kTokens> struct Worker : Base::template Worker<kTokens> {
     using Base::template Worker<kTokens>::Worker;
 
-    /// Issues the MMA of one step of an atom. `rows`: this thread's registers
-    /// of the atom's weight rows. `columns`: shared-memory address of the
-    /// tokens of the pipeline stage. If kPromoted, the MMA of step 0 overwrites
-    /// the accumulators.
+    /// Issues the MMA of one step of k for row block `atom`. `rows`: this
+    /// thread's A registers for the row block. `columns`: shared-memory address
+    /// of the pipeline stage's tokens. If kPromoted, the MMA of step 0
+    /// overwrites the accumulators.
     __device__ __forceinline__ void
     multiply(int atom, int step, const unsigned (&rows)[4], unsigned columns) {
       auto &to = this->sums[atom % Base::template Worker<kTokens>::kBuffers];
@@ -50,7 +50,7 @@ struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
         ptx::multiplyRegisters<Element, kTokens>(to, rows, tokens);
     }
 
-    /// Issues the MMA of one step, which overwrites the accumulators `to`.
+    /// Issues the MMA of one step of k, which overwrites the accumulators `to`.
     static __device__ __forceinline__ void
     multiplyStep(float (&to)[kTokens / 2], int step, const unsigned (&rows)[4],
                  unsigned columns) {

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every epilogue stores the activation of an accumulator, or of the
-// accumulators of a gate and its up value. The epilogue supplies a callable
-// `sum` that applies the scales and the bias.
+// The last computation of every epilogue: it applies the activation to an
+// accumulator, or to the accumulators of a gate and its up value. The epilogue
+// passes a callable `sum`, which returns an accumulator after scales and bias.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,8 +15,9 @@
 
 namespace moe {
 
-/// The callable that returns the activated result of accumulator i, which is
-/// not an up value's. `sum(i)`: accumulator i, scaled and with its bias.
+/// The callable that returns the activated result of accumulator i. With a
+/// gated activation, accumulator i must be a gate. `sum(i)`: accumulator i
+/// after scales and bias.
 template <class Fragment, class Activation, class Sum> struct Finished {
   const Activation &activation;
   Sum sum;

@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogue of a Fragment whose rows are weight rows, if 128 columns of the
-// result share a scale. The CTA computes the column tiles of such a group one
-// after another and stores each in shared memory as f32. All consumer warps
-// then quantize the group's rows from there. No f32 values go to global memory,
-// and no CTA waits for another one.
+// The quantizing epilogue of a Fragment whose rows are weight rows, for results
+// with one scale per token and 128 columns. A column tile is narrower than such
+// a group. The same CTA therefore computes the column tiles of a group one
+// after another, and stores the f32 results of each in shared memory. After the
+// last tile, all consumer warps quantize the group from shared memory. No f32
+// results are written to global memory, and no CTA waits for another CTA.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,14 +25,14 @@
 
 namespace moe {
 
-/// Layout of the staged group in shared memory: a row of 128 f32 values for
-/// each token.
+/// Layout of a staged group in shared memory. Each token has a row of 128 f32
+/// values.
 template <class Config> struct GroupStaging {
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kTileColumns = Config::Schedule::kTileN / kParts;
   static constexpr int kColumns = Config::kN / kParts;
   static constexpr int kGroups = ceilDiv(kColumns, 128);
-  /// Number of column tiles in a group.
+  /// Number of column tiles per group.
   static constexpr int kTiles = 128 / kTileColumns;
   static constexpr int kRowBytes = 128 * 4;
   static constexpr int kBytes = Config::Schedule::kTileM * kRowBytes;
@@ -39,14 +40,15 @@ template <class Config> struct GroupStaging {
                 "column tiles must divide a group of 128 columns");
   static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
 
-  /// Returns the byte offset of a value. Lanes that hold adjacent pairs of
-  /// tokens write to different banks, and 8 adjacent columns stay contiguous.
+  /// Returns the byte offset of a value. The swizzle lets lanes with adjacent
+  /// token pairs write to different banks, and keeps 8 adjacent columns
+  /// contiguous.
   static __device__ __forceinline__ unsigned offset(int token, int column) {
     return unsigned(token * kRowBytes + (column ^ token / 2 % 4 * 8) * 4);
   }
 };
 
-/// Stores a warpgroup's part of column tile `tile` of the group in shared
+/// Stores a warpgroup's part of the group's column tile `tile` in shared
 /// memory. `firstN`: first weight row of the tile. `thread`: index in the
 /// warpgroup. `bias`, `activation`: see storeSwapped.
 template <class Config, class Fragment, class Bias>
@@ -60,15 +62,16 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
   using Activation = typename Config::Activation;
   constexpr bool kGated = Activation::kGated;
   constexpr int kOwnColumns = Config::Mma::kRows / G::kParts;
-  // Column stride between a warp's atoms, and between warps.
+  // Column strides between the row blocks of a warp ("atoms"), and between
+  // warps.
   constexpr int kAtomColumns = Fragment::kAtomRows / G::kParts;
   constexpr int kWarpColumns = Fragment::kWarpRows / G::kParts;
   auto value = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   int column = tile * G::kTileColumns + warpgroup * kOwnColumns +
                thread / 32 * kWarpColumns + thread % 32 / 4;
-  // Tokens that differ by a multiple of 8, and the two tokens of a pair, have
-  // the same swizzle.
+  // Tokens that differ by a multiple of 8 have the same swizzle, and so do the
+  // two tokens of an adjacent pair. One address per row is therefore enough.
   int token = fragment.col(0);
   unsigned places[Fragment::kRowAtoms][2];
 #pragma unroll
@@ -88,9 +91,9 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
   }
 }
 
-/// Quantizes rows [0, rows) of the group after all consumer warps have staged
-/// it. `thread`: index among the kThreads consumer threads. `data`, `scale`:
-/// output of row 0 and of this group.
+/// Quantizes rows [0, rows) of the staged group and stores codes and scales.
+/// Called after all consumer warps have staged it. `thread`: index among the
+/// kThreads consumer threads. `data`, `scale`: address of row 0, at this group.
 template <class Config, int kThreads>
 __device__ __forceinline__ void storeGroup(unsigned shared, int thread,
                                            int rows, int group, e4m3 *data,

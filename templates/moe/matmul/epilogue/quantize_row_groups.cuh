@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogue of a Fragment whose rows are tokens, if 128 columns of the
-// result share a scale. The four lanes of a quad hold all columns of a token's
-// group, so two shuffles yield the maximum that determines the scale. The codes
-// (quantized values) pass through shared memory, 8 tokens of a warp at a time,
-// so that global stores are contiguous groups. No warp waits for another one.
+// The quantizing epilogue of a Fragment whose rows are tokens, for results with
+// one scale per token and 128 columns. The four lanes of a quad have all
+// columns of a token's group, so two shuffles yield the maximum that determines
+// the scale. The codes (quantized values) pass through shared memory, 8 tokens
+// per warp at a time, so that a global store writes contiguous bytes of a
+// group. No warp waits for another warp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,16 +24,16 @@
 
 namespace moe {
 
-/// Sizes of the staging tiles of a Config. Each warp has one, for the codes of
-/// one group of 8 tokens.
+/// Sizes of the staging tiles. Each warp has its own tile, which holds the
+/// codes of 8 tokens for one group.
 template <class Config> struct RowGroupStaging {
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kTokens = 8;
   static constexpr int kColumns = Config::kN / kParts;
   static constexpr int kGroups = ceilDiv(kColumns, 128);
-  /// Number of groups in a tile.
+  /// Number of groups per tile.
   static constexpr int kTileGroups = Config::Schedule::kTileN / kParts / 128;
-  /// Padded so that consecutive rows start at different banks.
+  /// Bytes per row. The padding lets consecutive rows start at different banks.
   static constexpr int kRowBytes = 128 + 16;
   static constexpr int kWarpBytes = kTokens * kRowBytes;
   static constexpr int kBytes = Config::Schedule::kConsumerWarps * kWarpBytes;
@@ -41,10 +42,10 @@ template <class Config> struct RowGroupStaging {
   static_assert(kColumns % 16 == 0, "rows must be whole 16-byte chunks");
 };
 
-/// Quantizes tokens [0, rows) of the tile. `shared`: this warp's own
-/// RowGroupStaging::kWarpBytes. `lane`, `firstN`, `bias`, `activation`: see
-/// storeRows. `data`, `scale`: output of row 0 of the tile, at column or group
-/// 0. Called by whole warps.
+/// Quantizes tokens [0, rows) of the tile and stores codes and scales. Called
+/// by whole warps. `shared`: the warp's own RowGroupStaging::kWarpBytes bytes.
+/// `lane`, `firstN`, `bias`, `activation`: see storeRows. `data`, `scale`:
+/// address of row 0 of the tile, at column 0 and at group 0.
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
@@ -53,8 +54,8 @@ storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
   static_assert(!Fragment::kTokensAreColumns,
                 "this epilogue takes tokens as rows");
   using S = RowGroupStaging<Config>;
-  /// Accumulators of a thread for 8 result columns and two rows, and blocks of
-  /// 8 columns in a group.
+  /// kBlockSums: a thread's accumulators for 8 result columns and two rows.
+  /// kBlocks: blocks of 8 columns per group.
   constexpr int kBlockSums = 4 * S::kParts;
   constexpr int kBlocks = 128 / 8;
   auto finished = finishedOf<Fragment>(
@@ -64,7 +65,7 @@ storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
 #pragma unroll
   for (int half = 0; half < Fragment::kSize / Fragment::kAtomSize * 2; ++half) {
     int first = half / 2 * Fragment::kAtomSize + half % 2 * 2;
-    // The row of lane 0, which is the first of 8 rows.
+    // The row of lane 0, which is the first of the warp's 8 rows.
     int row = fragment.row(first) - lane / 4;
     if (row >= rows)
       break;

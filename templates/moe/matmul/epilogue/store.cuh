@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogue of grid engines. It is written once against the concept Fragment
-// (moe/core/concepts.cuh). It applies the scales, the bias and the activation,
-// rounds, and passes the results through shared memory, so that global stores
-// are whole 16-byte chunks of a row. If the operands are swapped, results are
+// The epilogue of grid engines, for any Fragment (moe/core/concepts.cuh). It
+// applies the scales, the bias and the activation, and rounds. The results pass
+// through shared memory, so that global stores are whole 16-byte chunks of a
+// row. If the operands are swapped (rows are weight rows), results are
 // transposed on their way to shared memory.
 //
 //===----------------------------------------------------------------------===//
@@ -27,7 +27,7 @@
 
 namespace moe {
 
-/// Sizes of the staging tile of a Config.
+/// Sizes of a CTA's staging tile.
 template <class Config> struct Staging {
   using Result = typename Config::Result;
   static constexpr bool kGated = Config::Activation::kGated;
@@ -35,8 +35,8 @@ template <class Config> struct Staging {
   static constexpr int kTileColumns =
       kGated ? Config::Schedule::kTileN / 2 : Config::Schedule::kTileN;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
-  /// A row is padded by one chunk, so that consecutive rows start at different
-  /// banks.
+  /// Bytes per row. The padding of one 16-byte chunk lets consecutive rows
+  /// start at different banks.
   static constexpr int kRowBytes = kTileColumns * int(sizeof(Result)) + 16;
   static constexpr int kBytes = Config::Schedule::kTileM * kRowBytes;
   static_assert(kTileColumns * int(sizeof(Result)) % 16 == 0 &&
@@ -46,8 +46,8 @@ template <class Config> struct Staging {
 
 namespace detail {
 
-/// Writes the results of rows [0, rows) of the tile to the staging tile. Rows
-/// of the accumulators are tokens. See storeTile for the parameters.
+/// Writes the results of rows [0, rows) to the staging tile, for accumulators
+/// whose rows are tokens. storeTile documents the parameters.
 template <class Config, class Fragment, class Bias, class Scale>
 __device__ __forceinline__ void
 stageTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
@@ -107,8 +107,8 @@ stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
   auto finished = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   int inBlock = int(threadIdx.x) % 32 / 4, pair = int(threadIdx.x) % 4 * 2;
-  // Four accumulators belong to a 16 x 8 block of weight rows and tokens of a
-  // warp.
+  // A thread's four consecutive accumulators belong to one block of 16 weight
+  // rows by 8 tokens.
 #pragma unroll
   for (int i = 0; i < Fragment::kSize; i += 4) {
     int token = fragment.col(i) - pair;
@@ -140,15 +140,16 @@ stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
 
 /// Stores rows [0, rows) of the tile. Called by all threads of the CTA.
 ///
-///   shared        Staging::kBytes that no thread reads any more
+///   shared        shared-memory address of Staging::kBytes bytes, which no
+///                 thread reads any more
 ///   firstN        first weight row of the tile
-///   bias          of the expert, or null without Config::kBias
-///   activation    of the expert
-///   result        output of row 0 of the tile, at column 0 of the result
+///   bias          the expert's bias; null if not Config::kBias
+///   activation    the expert's activation
+///   result        address of row 0 of the tile, at column 0 of the result
 ///   inverse       see inverseOfScale
 ///   scale(i, n)   factor of accumulator i in weight row n (Scales::ofResult)
-///   resultScales  output of the scales of row 0 of the tile, if the result
-///                 is codes (quantized values)
+///   resultScales  address of the scales of row 0 of the tile, if the result is
+///                 codes (quantized values)
 template <class Config, class Fragment, class Bias, class Stored, class Scale,
           class StoredScale = float>
 __device__ __forceinline__ void

@@ -5,15 +5,15 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of storeTile and storeSwapped, and properties of results that
-// are quantized. If a Config has the type Scaling, its result is quantized, and
-// is f32 until this step. There are three forms:
+// The last step of storeTile and storeSwapped, and the properties of quantized
+// results. If a Config has the type Scaling, its result is quantized, and
+// remains f32 until this step. There are three forms:
 //
-//   one given scale     the maximum of the static scales of all experts, as in
-//                       kernel quantize
-//   one for each 128    quantize_groups.cuh and quantize_row_groups.cuh of
-//   columns             moe/matmul/epilogue
-//   emulated            moe/matmul/epilogue/store_emulated.cuh
+//   one static scale     the maximum of all experts' static scales, as in
+//                        kernel quantize
+//   one scale per token  moe/matmul/epilogue/quantize_groups.cuh and
+//   and 128 columns      moe/matmul/epilogue/quantize_row_groups.cuh
+//   emulated             moe/matmul/epilogue/store_emulated.cuh
 //
 //===----------------------------------------------------------------------===//
 
@@ -29,32 +29,33 @@ namespace moe {
 template <class Config>
 inline constexpr bool quantizesResult = requires { typename Config::Scaling; };
 
-/// True if each 128 columns of the result share a scale that is computed from
-/// them.
+/// True if every 128 columns of a result row share a scale, which is computed
+/// from their values.
 template <class Config> inline constexpr bool quantizesGroups = false;
 template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool quantizesGroups<Config> =
     quant::ofGroup<typename Config::Scaling>;
 
-/// True if the result is emulated: dequantized values of its codes, or the
-/// codes.
+/// True if the Scaling is emulated. The result is then codes, or the
+/// dequantized values of codes.
 template <class Config> inline constexpr bool emulatesResult = false;
 template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool emulatesResult<Config> =
     quant::isEmulated<typename Config::Scaling>;
 
-/// True if the result is stored as codes with a scale for each group.
+/// True if the result is stored as codes with one scale per group.
 template <class Config> inline constexpr bool encodesResult = false;
 template <class Config>
   requires quantizesResult<Config>
 inline constexpr bool encodesResult<Config> =
     quant::isEncoded<typename Config::Scaling>;
 
-/// Returns the reciprocal of the one given scale of the result, or 1 if there
-/// is none. For an emulated result, returns Scaling::outer of the stored scale.
-/// Called by a whole warp. `writes`: this warp stores the scale.
+/// Returns the factor with which the last step quantizes results: the
+/// reciprocal of the static scale, or Scaling::outer of the static scale if the
+/// result is emulated; 1 if there is no static scale. Called by a whole warp.
+/// `writes`: this warp stores the static scale as the result's scale.
 template <class Config>
 __device__ __forceinline__ float
 inverseOfScale(const typename Config::Args &args, bool writes) {
@@ -90,8 +91,8 @@ inverseOfScale(const typename Config::Args &args, bool writes) {
   }
 }
 
-/// Returns the address of the scales of row `row` if the result is codes with a
-/// scale for each group, else null. `kColumns`: columns of the result.
+/// Returns the address of row `row`'s scales if the result is codes with one
+/// scale per group, else null. `kColumns`: columns of the result.
 template <class Config, int kColumns>
 __device__ __forceinline__ auto *storedScales(const typename Config::Args &args,
                                               [[maybe_unused]] int row) {
@@ -102,8 +103,8 @@ __device__ __forceinline__ auto *storedScales(const typename Config::Args &args,
     return static_cast<float *>(nullptr);
 }
 
-/// Returns the offset of a row in the stored result, in bytes for codes and in
-/// elements otherwise.
+/// Returns the offset of row `row` in the stored result. The unit is bytes for
+/// codes, and elements otherwise.
 template <class Config, int kColumns>
 __device__ __forceinline__ long long storedBefore(int row) {
   long long numbers = (long long)row * kColumns;
@@ -123,9 +124,9 @@ storedResult(const typename Config::Args &args) {
     return args.result;
 }
 
-/// Stores a chunk of a row. A chunk of f32 that is stored in 8 bits is 4
-/// values, which are multiplied by `inverse` and rounded; otherwise the 16
-/// bytes are copied.
+/// Stores a 16-byte chunk of a row. If f32 results are stored in 8 bits, the
+/// chunk is 4 values, which are multiplied by `inverse` and rounded. Otherwise
+/// the 16 bytes are copied.
 template <class Result, class Stored>
 __device__ __forceinline__ void storeChunk(const Vector16 &chunk, Stored *to,
                                            float inverse) {

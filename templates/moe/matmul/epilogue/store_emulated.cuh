@@ -5,11 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of storeTile if the result is emulated: it is stored as the
-// dequantized values of its codes, or as the codes with their scales. The tile
-// is in shared memory as f32 by then, and has whole groups. A thread processes
-// 8 contiguous values of a row, and the threads that share a scale are lanes of
-// one warp. The results are bitwise equal to those of kernel quantize.
+// The last step of storeTile if the result is emulated. The result is stored as
+// codes (quantized values) with their scales, or as the dequantized values of
+// these codes. The f32 tile is already in shared memory and contains whole
+// groups. A thread processes 8 contiguous values of a row. The threads that
+// share a scale are lanes of one warp. The results are bitwise equal to those
+// of kernel quantize.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,9 +28,9 @@ namespace moe {
 ///   S            the Staging of the tile
 ///   shared       shared-memory address of the tile
 ///   firstColumn  result column of the tile's first column
-///   data         output of row 0, see storeTile
-///   outer        see inverseOfScale
-///   scales       output of the scales of row 0, if the result is codes
+///   data         address of result row 0, see storeTile
+///   outer        outer scale, see inverseOfScale
+///   scales       address of the scales of row 0, if the result is codes
 template <class Config, class S, class Stored, class Scale = float>
 __device__ __forceinline__ void
 storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The epilogue of a warpgroup's Fragment whose rows are tokens and whose
-// columns are weight rows. It adds the bias, applies the activation, rounds,
-// and passes the results through shared memory, 8 tokens of a warp at a time.
-// Global stores are then contiguous pieces of a token's row. No warp waits for
-// another one.
+// columns are weight rows. It adds the bias, applies the activation and rounds.
+// The results pass through shared memory, 8 tokens per warp at a time, so that
+// global stores are whole 16-byte chunks of a token's row. No warp waits for
+// another warp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@
 
 namespace moe {
 
-/// Sizes of the staging tiles of a Config, one for each warp.
+/// Sizes of the staging tiles. Each warp has its own tile.
 template <class Config> struct RowStaging {
   using Result = typename Config::Result;
   static constexpr bool kGated = Config::Activation::kGated;
@@ -33,11 +33,12 @@ template <class Config> struct RowStaging {
   static constexpr int kTileColumns =
       kGated ? Config::Schedule::kTileN / 2 : Config::Schedule::kTileN;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
-  /// Columns that are staged at a time: the result columns of 128 weight rows.
+  /// Number of parts in which a tile's columns are staged. A part is the result
+  /// columns of at most 128 weight rows.
   static constexpr int kParts = ceilDiv(int(Config::Schedule::kTileN), 128);
   static constexpr int kStagedColumns = kTileColumns / kParts;
-  /// Padded so that consecutive rows start at different banks. Four lanes write
-  /// 32 or 16 contiguous bytes.
+  /// Bytes per row. The padding lets consecutive rows start at different banks.
+  /// The four lanes of a quad write 32 or 16 contiguous bytes.
   static constexpr int kRowBytes =
       kStagedColumns * int(sizeof(Result)) + 8 * int(sizeof(Result));
   static constexpr int kWarpBytes = kTokens * kRowBytes;
@@ -46,10 +47,10 @@ template <class Config> struct RowStaging {
                 "result rows must be whole 16-byte chunks");
 };
 
-/// Accumulators with their bias, of a Fragment whose rows are tokens. Each lane
-/// loads the biases of every 32nd weight row of the tile; shuffles distribute
-/// them. `firstN`, `bias`: see storeRows. Constructed and called by whole
-/// warps.
+/// The callable that returns accumulator i plus its bias, for a Fragment whose
+/// rows are tokens. Lane i loads the biases of weight rows i, i + 32, ... of
+/// the tile; shuffles distribute them. `firstN`, `bias`: see storeRows.
+/// Constructed and called by whole warps.
 template <class Config, class Fragment> struct RowSums {
   static constexpr int kOfLane = Config::Schedule::kTileN / 32;
   const Fragment &fragment;
@@ -73,7 +74,7 @@ template <class Config, class Fragment> struct RowSums {
   __device__ __forceinline__ float operator()(int i) const {
     float value = fragment.value(i);
     if constexpr (Config::kBias) {
-      // The column of the quad's first lane.
+      // The column of the quad's first lane, relative to firstCol.
       int column = i % Fragment::kAtomSize / 4 * 8 + i % 2;
       value += __shfl_sync(0xffffffffu, biases[column / 32],
                            column % 32 + fragment.firstCol);
@@ -84,13 +85,14 @@ template <class Config, class Fragment> struct RowSums {
 
 /// Stores tokens [0, rows) of the tile. Called by whole warps.
 ///
-///   shared      this warp's own RowStaging::kWarpBytes
+///   shared      shared-memory address of the warp's own
+///               RowStaging::kWarpBytes bytes
 ///   lane        lane in the warp
 ///   firstN      first weight row of the tile
-///   bias        of the expert (biasOf of moe/core/rank.cuh), or null without
+///   bias        the expert's bias (biasOf in moe/core/rank.cuh); null if not
 ///               Config::kBias
-///   result      output of row 0 of the tile, at column 0 of the result
-///   activation  of the expert
+///   result      address of row 0 of the tile, at column 0 of the result
+///   activation  the expert's activation
 template <class Config, class Fragment, class Bias>
 __device__ __forceinline__ void
 storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
@@ -101,7 +103,7 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
                 "this epilogue takes tokens as rows");
   using S = RowStaging<Config>;
   using Result = typename Config::Result;
-  /// Accumulators of a thread for 8 result columns and two rows.
+  /// A thread's accumulators for 8 result columns and two rows.
   constexpr int kBlockSums = S::kGated ? 8 : 4;
   constexpr int kBlocks = Fragment::kAtomSize / S::kParts / kBlockSums;
   constexpr bool kTail = Config::kN % Config::Schedule::kTileN != 0;
@@ -118,7 +120,7 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
 #pragma unroll
   for (int half = 0; half < Fragment::kSize / Fragment::kAtomSize * 2; ++half) {
     int first = half / 2 * Fragment::kAtomSize + half % 2 * 2;
-    // The row of lane 0, which is the first of 8 rows.
+    // The row of lane 0, which is the first of the warp's 8 rows.
     int row = fragment.row(first) - lane / 4;
     if (row >= rows)
       break;

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogue of a Fragment whose rows are weight rows and whose columns are
-// tokens. It adds the bias, applies the activation, rounds, and transposes in
-// shared memory, some tokens at a time. Global stores are then whole 16-byte
-// chunks of a token's row. Each warpgroup stores its own weight rows.
+// The epilogue of a warpgroup's Fragment whose rows are weight rows and whose
+// columns are tokens. It adds the bias, applies the activation and rounds. The
+// results are transposed in shared memory, 16 or 32 tokens at a time, so that
+// global stores are whole 16-byte chunks of a token's row. Each warpgroup
+// stores its own weight rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +24,7 @@
 
 namespace moe {
 
-/// Sizes of one warpgroup's staging tile of a Config.
+/// Sizes of a warpgroup's staging tile.
 template <class Config> struct SwappedStaging {
   using Result = typename Config::Result;
   static constexpr bool kGated = Config::Activation::kGated;
@@ -31,15 +32,15 @@ template <class Config> struct SwappedStaging {
   /// Result columns of a warpgroup and of the whole result.
   static constexpr int kOwnColumns = kGated ? kRows / 2 : kRows;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
-  /// Tokens of both buffers. One buffer is filled while the other one is
-  /// stored.
+  /// Tokens of two buffers together. One buffer is filled while the other
+  /// buffer is stored.
   static constexpr int kTokens =
       minimum(Config::Schedule::kTileM,
               sizeof(Result) == 4 || kOwnColumns > 64 ? 32 : 64);
   static constexpr int kPass = kTokens >= 64 ? 32 : 16;
   static constexpr int kAtoms = kRows / 64;
-  /// A row is padded by one chunk, so that consecutive rows start at different
-  /// banks.
+  /// Bytes per row. The padding of one 16-byte chunk lets consecutive rows
+  /// start at different banks.
   static constexpr int kRowBytes = kOwnColumns * int(sizeof(Result)) + 16;
   static constexpr int kBytes = kTokens * kRowBytes;
   static_assert(kColumns * int(sizeof(Result)) % 16 == 0,
@@ -48,14 +49,15 @@ template <class Config> struct SwappedStaging {
 
 /// Stores tokens [0, rows) of the tile. Called by a warpgroup.
 ///
-///   shared      the warpgroup's own SwappedStaging::kBytes
-///   barrier     the warpgroup's own named barrier
+///   shared      shared-memory address of the warpgroup's own
+///               SwappedStaging::kBytes bytes
+///   barrier     id of the warpgroup's own named barrier
 ///   thread      index in the warpgroup
 ///   firstN      first weight row of the tile
-///   bias        of the expert, or null without Config::kBias
-///   result      output of row 0 of the tile, at column 0 of the result
+///   bias        the expert's bias; null if not Config::kBias
+///   result      address of row 0 of the tile, at column 0 of the result
 ///   inverse     see storeChunk
-///   activation  of the expert
+///   activation  the expert's activation
 template <class Config, class Fragment, class Bias, class Stored>
 __device__ __forceinline__ void
 storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
@@ -69,15 +71,16 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   using Result = typename Config::Result;
   constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< 8 tokens each
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
-  // Column stride between a warp's atoms, and between warps.
+  // Column strides between the row blocks of a warp ("atoms"), and between
+  // warps.
   constexpr int kAtomColumns = Fragment::kAtomRows * S::kOwnColumns / S::kRows;
   constexpr int kWarpColumns = Fragment::kWarpRows * S::kOwnColumns / S::kRows;
   int lane = thread % 32, warp = thread / 32;
 
   auto finished = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
-  // `own` is the start of this warp's columns in the staging tile. `chunk` is
-  // the chunk that this thread stores of every kRowsAtOnce-th token.
+  // `own`: address of this warp's columns in the staging tile. `chunk`: the
+  // 16-byte chunk that this thread stores, for every kRowsAtOnce-th token.
   unsigned own = shared + unsigned(warp * kWarpColumns * int(sizeof(Result)));
   constexpr int kRowsAtOnce = 128 / kChunks;
   int storedToken = thread / kChunks, chunk = thread % kChunks;
@@ -88,7 +91,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   Stored *to = result + (long long)storedToken * S::kColumns + column;
   unsigned from = shared + unsigned(storedToken * S::kRowBytes + chunk * 16);
 
-  // Waits until no thread reads the staging tile of the previous call.
+  // Waits until all threads have read the staging tile of the previous call.
   ptx::synchronize(barrier, 128);
 #pragma unroll
   for (int first = 0; first < kBlocks * 8; first += S::kPass) {
@@ -132,7 +135,8 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
             words);
       }
     }
-    // All threads have written this buffer and have read the other one.
+    // Waits until all threads have written this buffer and have read the other
+    // buffer.
     ptx::synchronize(barrier, 128);
 #pragma unroll
     for (int token = 0; token < S::kPass; token += kRowsAtOnce) {

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// With swapped operands, a thread has accumulators of few weight rows and many
-// tokens, so it loads the biases of its weight rows once.
+// The bias of accumulators whose rows are weight rows ("swapped" operands: D =
+// weights * tokens^T). A thread then has accumulators for few weight rows and
+// many tokens, so it loads the bias of each of its weight rows once.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +20,11 @@
 
 namespace moe {
 
-/// A thread's accumulators with their bias.
+/// The callable that returns accumulator i plus its bias.
 template <class Config, class Fragment, class Bias> struct SwappedSums {
   const Fragment &fragment;
-  /// A thread's accumulators belong to two weight rows of each atom, 8 apart.
+  /// In each row block of MMA instructions ("atom"), a thread has accumulators
+  /// for two weight rows, 8 apart.
   static constexpr int kAtoms = Fragment::kRowAtoms;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   float biases[Config::kBias ? 2 * kAtoms : 1];
@@ -34,7 +36,8 @@ template <class Config, class Fragment, class Bias> struct SwappedSums {
 #pragma unroll
       for (int j = 0; j < 2 * kAtoms; ++j) {
         int n = firstN + fragment.row(j / 2 * kAtomSize + j % 2 * 2);
-        // The last group of a result may have tiles past the last column.
+        // With a quantized result, the last group of columns may have tiles
+        // past the last column.
         constexpr bool kWhole = Config::kN % Config::Schedule::kTileN == 0 &&
                                 !quantizesGroups<Config>;
         bool exists = isBias<Config>(bias) && (kWhole || n < Config::kN);

@@ -5,15 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The epilogues of warpgroup engines have one interface:
+// Selection of the epilogue of a warpgroup engine. WarpgroupEpilogue is the
+// class that fits a Config's Fragment and result. All of these classes have the
+// same interface:
 //
-//   kBytes     shared memory of all consumer warpgroups
-//   kInTurn    number of column tiles that a CTA computes one after another
-//   scratch()  start of the shared memory that a warpgroup may use before it
-//              calls store()
+//   kBytes     shared memory of all consumer warpgroups, in bytes
+//   kInTurn    number of column tiles that a CTA must compute one after
+//              another
+//   scratch()  returns the address of shared memory that a warpgroup may use
+//              before it calls store()
 //   store()    stores a warpgroup's part of a tile
-//
-// WarpgroupEpilogue selects the one that fits a Config's Fragment and result.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,13 +31,14 @@ namespace moe {
 
 /// The tile that a warpgroup stores.
 struct StoredTile {
-  unsigned shared; ///< kBytes of the CTA
+  unsigned shared; ///< shared-memory address of the CTA's kBytes bytes
   int thread, warpgroup;
-  int firstRow, rows, firstN; ///< first row, row count, first weight row
+  int firstRow, rows, firstN; ///< first sorted row, row count, first weight row
   float inverse;              ///< see inverseOfScale
 };
 
-/// The epilogue if columns are tokens.
+/// The epilogue if columns are tokens and the result is not quantized by
+/// groups.
 template <class Config> struct SwappedEpilogue {
   using Staging = SwappedStaging<Config>;
   static constexpr int kBytes =
@@ -58,7 +60,7 @@ template <class Config> struct SwappedEpilogue {
   }
 };
 
-/// The epilogue if rows are tokens.
+/// The epilogue if rows are tokens and the result is not quantized by groups.
 template <class Config> struct RowEpilogue {
   using Staging = RowStaging<Config>;
   static constexpr int kBytes = Staging::kBytes;
@@ -81,7 +83,7 @@ template <class Config> struct RowEpilogue {
   }
 };
 
-/// The epilogue if columns are tokens and 128 columns of the result share a
+/// The epilogue if columns are tokens and every 128 result columns share a
 /// scale.
 template <class Config> struct GroupEpilogue {
   using Staging = GroupStaging<Config>;
@@ -98,7 +100,7 @@ template <class Config> struct GroupEpilogue {
     constexpr int kTileN = Config::Schedule::kTileN;
     constexpr int kConsumers = 32 * Config::Schedule::kConsumerWarps;
     int turn = at.firstN / kTileN % kInTurn;
-    // Waits until no thread reads the previous group.
+    // Waits until all threads have read the previous group.
     if (turn == 0)
       ptx::synchronize(1, kConsumers);
     stageGroup<Config>(fragment, at.shared, at.thread, at.warpgroup, at.firstN,
@@ -114,7 +116,7 @@ template <class Config> struct GroupEpilogue {
   }
 };
 
-/// The epilogue if rows are tokens and 128 columns of the result share a scale.
+/// The epilogue if rows are tokens and every 128 result columns share a scale.
 template <class Config> struct RowGroupEpilogue {
   using Staging = RowGroupStaging<Config>;
   static constexpr int kBytes = Staging::kBytes;

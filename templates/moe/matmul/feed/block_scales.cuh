@@ -5,26 +5,29 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Feeds of the block scales of both operands, for engines whose MMAs apply
-// block scales (scalesBlocks). A scale covers a block along k and is one byte.
-// The scales are copied with the pipeline stage whose elements they scale, as
-// rows of whole words: the weight rows first, then lhs. Rows that do not exist
-// and blocks past kK have scales of zero; their elements are zeros, too, so the
+// The feeds of both operands' block scales, for engines whose MMAs apply block
+// scales (scalesBlocks). A block scale is one byte and covers a block of 16 or
+// 32 elements along k. Scales are copied to the pipeline stage whose elements
+// they scale. In a stage, each operand row has its scales in whole 32-bit
+// words, the weight rows first, then the rows of lhs. Rows past the end and
+// blocks past kK get scales of zero; their elements are zeros too, so the
 // products are 0.
 //
-// If an engine reads scales from tensor memory, they are stored as atoms of 128
-// rows and 4 blocks (moe/math/scale_atoms.cuh), those of the weight rows first.
+// If an engine reads scales from tensor memory (ScaleAtomLoader), a stage has
+// the scales in blocks of 128 rows by 4 scales (moe/math/scale_atoms.cuh), the
+// weight rows first.
 //
-// Scales of groups of 128 along k are powers of two in f32, stored as for
-// engines that multiply accumulators by them. The exponent byte of such a scale
-// is written to a stage four times, once for each block of 32 along k.
+// Schemes with groups of 128 along k store f32 scales that are powers of two.
+// For these, the exponent byte of a scale is written to the stage four times,
+// once for each block of 32 along k.
 //
 // Args:
-//   lhs_scale  [lhs rows, blocks], one byte each
-//   rhs_scale  [experts, kN, blocks], one byte each, in stored row order
+//   lhs_scale  bytes [lhs rows, blocks along k]
+//   rhs_scale  bytes [experts, kN, blocks along k], rows in the checkpoint's
+//              order (moe/core/gate_up.cuh)
 //
-// For groups of 128, both are f32 as in ScaleLayout
-// (moe/matmul/feed/scales.cuh).
+// With groups of 128, lhs_scale and rhs_scale are f32 as in ScaleLayout
+// (moe/matmul/feed/scales.cuh) instead.
 //
 //===----------------------------------------------------------------------===//
 
@@ -39,8 +42,8 @@
 
 namespace moe {
 
-/// Returns the bytes of a row's scales in a stage; 0 if the engine applies no
-/// block scales.
+/// Returns the number of scale bytes per operand row in a stage; 0 if the
+/// engine applies no block scales.
 template <class Config> constexpr int stageScaleBytes() {
   using Mma = typename Config::Mma;
   if constexpr (scalesBlocks<Mma>)
@@ -49,7 +52,7 @@ template <class Config> constexpr int stageScaleBytes() {
     return 0;
 }
 
-/// The source of a stage's scales: none, bytes, or f32 scales of groups of 128.
+/// Form of the scales in memory: none, bytes, or f32 scales of groups of 128.
 enum class BlockScaleFeed { None, Bytes, Groups };
 template <class Config>
 inline constexpr BlockScaleFeed blockScaleFeed =
@@ -57,17 +60,17 @@ inline constexpr BlockScaleFeed blockScaleFeed =
     : ScaleLayout<Config>::kByGroup     ? BlockScaleFeed::Groups
                                         : BlockScaleFeed::Bytes;
 
-/// A thread's copies of the scales of a stage, for scales of one byte.
+/// A thread's copies of a stage's scales, for scales of one byte.
 template <class Config, BlockScaleFeed kFeed = blockScaleFeed<Config>>
 struct BlockScaleCopier {
   using Schedule = typename Config::Schedule;
   using Mma = typename Config::Mma;
   static constexpr int kRowBytes = stageScaleBytes<Config>();
-  /// Number of scales of a row of an operand.
+  /// Number of scales per operand row.
   static constexpr int kBlocks =
       ceilDiv(Config::kK * Mma::kStepScales, Mma::kStepK);
-  /// True if rows start at whole words. kPiece is then the number of bytes of a
-  /// copy.
+  /// True if each row of scales starts at a whole word in memory. kPiece is
+  /// then the number of bytes per copy, 4 or 8.
   static constexpr bool kWords = kBlocks % 4 == 0;
   static constexpr int kPiece =
       kWords && kRowBytes % 8 == 0 && kBlocks % 8 == 0 ? 8 : 4;
@@ -78,9 +81,9 @@ struct BlockScaleCopier {
                 "a stage must have whole words of a row's scales");
   static_assert(kPasses <= 32, "a word has a bit of each pass");
 
-  const unsigned char *from[kPasses]; ///< the row's scales
-  unsigned rows;                      ///< bit i: the row of pass i exists
-  unsigned to;                        ///< shared-memory address in stage 0
+  const unsigned char *from[kPasses]; ///< each pass's row of scales
+  unsigned rows; ///< bit i is 1 if the row of pass i exists
+  unsigned to;   ///< shared-memory address in stage 0
 
   __device__ __forceinline__ explicit BlockScaleCopier(unsigned shared)
       : to(shared + threadIdx.x * kPiece) {}
@@ -92,8 +95,8 @@ struct BlockScaleCopier {
     return itemOf(pass) % kPieces * kPiece;
   }
 
-  /// Sets the addresses of a tile's scales. `source`, `lhsRows`: see
-  /// LhsCopier::setLhs.
+  /// Sets the addresses of a tile's scales. `lhsRows`, `source`: see `rows` and
+  /// `source` of LhsCopier::setLhs.
   template <class Source>
   __device__ __forceinline__ void set(const typename Config::Args &args,
                                       int expert, int firstN, int lhsRows,
@@ -115,8 +118,8 @@ struct BlockScaleCopier {
     }
   }
 
-  /// Issues the copies of one stage. `offset`: byte offset of the stage in the
-  /// ring.
+  /// Issues the copies for k tile `tile`. `offset`: byte offset of the stage in
+  /// the ring.
   __device__ __forceinline__ void copy(unsigned offset, int tile) const {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
@@ -140,9 +143,9 @@ struct BlockScaleCopier {
   }
 };
 
-/// A thread's copies of scales of groups of 128 along k. A thread loads the
-/// scales of its rows one stage ahead, and writes a word for each row and
-/// stage.
+/// A thread's copies of a stage's scales, for f32 scales of groups of 128 along
+/// k. A thread loads the scales of its rows one stage ahead, and writes one
+/// word per row and stage.
 template <class Config>
 struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
   using Schedule = typename Config::Schedule;
@@ -154,7 +157,7 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
                     Schedule::kTileK == 128,
                 "a stage must have the k of one scale");
 
-  const float *from[kPasses]; ///< the row's scales, or null past the last row
+  const float *from[kPasses]; ///< each pass's scales; null past the last row
   unsigned ahead[kPasses];    ///< the words of the next stage
   unsigned to;                ///< shared-memory address of pass 0 in stage 0
 
@@ -169,8 +172,8 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
                      : 0u;
   }
 
-  /// Sets the addresses of a tile's scales, like BlockScaleCopier::set, and
-  /// loads those of the first stage.
+  /// Sets the addresses of a tile's scales, like the primary template's set(),
+  /// and loads the scales of the first stage.
   template <class Source>
   __device__ __forceinline__ void set(const typename Config::Args &args,
                                       int expert, int firstN, int lhsRows,
@@ -191,7 +194,8 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
     fetch(0);
   }
 
-  /// Writes the scales of one stage. Called for consecutive k tiles, from 0 on.
+  /// Writes the scales of one stage. Called for consecutive k tiles, starting
+  /// at 0.
   __device__ __forceinline__ void copy(unsigned offset, int tile) {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i)
@@ -208,22 +212,23 @@ template <class Config> struct BlockScaleCopier<Config, BlockScaleFeed::None> {
   __device__ __forceinline__ void copy(unsigned, int) const {}
 };
 
-/// The copies of the scales of a stage into atoms. Each producer thread copies
-/// those of one token and of one weight row of the tile.
+/// A thread's copies of a stage's scales in blocks of 128 rows by 4 scales
+/// (moe/math/scale_atoms.cuh, "atoms" in names). Each producer thread copies
+/// the scales of one token and of one weight row of the tile.
 template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
 struct ScaleAtomLoader {
   using Mma = typename Config::Mma;
   using Schedule = typename Config::Schedule;
   static constexpr int kWords = Mma::kScaleWords;
   static constexpr int kAtomBytes = ScaleAtoms::kRows * ScaleAtoms::kColumns;
-  /// Bytes of a stage.
+  /// Bytes of scales per stage.
   static constexpr int kBytes = 2 * kWords * kAtomBytes;
-  /// Number of scales of a row of an operand.
+  /// Number of scales per operand row.
   static constexpr int kBlocks =
       ceilDiv(Config::kK * Mma::kStepScales, Mma::kStepK);
-  /// True if rows start at whole words, which are copied asynchronously.
-  /// Otherwise the thread loads bytes, stores words, and arrives once more at
-  /// the mbarrier.
+  /// True if each row of scales starts at a whole word in memory. Words are
+  /// then copied asynchronously. Otherwise the thread loads bytes, stores
+  /// words, and arrives at the mbarrier once more.
   static constexpr bool kIsWhole = kBlocks % ScaleAtoms::kColumns == 0;
   static_assert(Schedule::kTileN == ScaleAtoms::kRows &&
                     Schedule::kTileM <= ScaleAtoms::kRows &&
@@ -234,7 +239,7 @@ struct ScaleAtomLoader {
   bool hasToken, hasRow;
   int firstN; ///< first weight row of the tile
 
-  /// Sets the addresses of the tokens' scales. `rows`: number of rows of the
+  /// Sets the addresses of the tokens' scales. `rows`: number of rows in the
   /// tile. `source(r)`: row of lhs for row r of the tile.
   template <class Source>
   __device__ __forceinline__ void setTokens(const typename Config::Args &args,
@@ -254,8 +259,8 @@ struct ScaleAtomLoader {
              storedRow<Config>(hasRow ? n : firstN)) *
                 kBlocks;
   }
-  /// Copies the scales of step k. `to`: shared-memory address of the stage's
-  /// scales.
+  /// Copies the scales of k tile `k`. `to`: shared-memory address of the
+  /// stage's scales.
   __device__ __forceinline__ void copy(int k, unsigned to) const {
     const int row = int(threadIdx.x);
     const unsigned own = to + unsigned(row % ScaleAtoms::kRuns * 16 +
@@ -293,7 +298,7 @@ template <class Config> struct ScaleAtomLoader<Config, false> {
   static constexpr bool kIsWhole = true;
 };
 
-/// Returns the maximum of the stored second scales of lhs. `lane`: lane in the
+/// Returns the maximum of the static second scales of lhs. `lane`: lane in the
 /// warp. Called by whole warps.
 template <class Config>
 __device__ __forceinline__ float
@@ -304,9 +309,10 @@ largestSecondOfLhs(const typename Config::Args &args, int lane) {
   return ptx::warpMaximum(largest);
 }
 
-/// The second scales of swapped accumulators. A factor is the product of the
-/// maximum of the stored second scales of lhs and the expert's second scale of
-/// rhs. The latter may differ for gates and ups, which alternate.
+/// The second scales of accumulators whose rows are weight rows. The factor of
+/// an accumulator is the maximum of lhs's static second scales times the
+/// expert's second scale of rhs. Gates and ups, which alternate every 8 rows,
+/// may have different second scales.
 template <class Config> struct SwappedSecondScales {
   float ofRows[2];
 
@@ -314,7 +320,7 @@ template <class Config> struct SwappedSecondScales {
       const WeightScales<Config> &weights)
       : ofRows{weights.ofRows[0], weights.ofRows[1]} {}
 
-  /// Loads the second scales of lhs. Called by whole warps.
+  /// Multiplies `ofRows` by the second scale of lhs. Called by whole warps.
   template <class Args, class Source>
   __device__ __forceinline__ void fetchOwn(const Args &args, int thread, int,
                                            Source) {
@@ -332,7 +338,7 @@ template <class Config> struct SwappedSecondScales {
 };
 
 /// Returns the number of a thread's rows that have their own second scales, or
-/// 1 if all rows share one.
+/// 1 if all rows share one second scale.
 template <class Worker, bool kOfRows> constexpr int ownSecondScales() {
   if constexpr (kOfRows)
     return Worker::kRows;
@@ -340,11 +346,12 @@ template <class Worker, bool kOfRows> constexpr int ownSecondScales() {
     return 1;
 }
 
-/// Multiplies accumulators by the second scales, once. The factor of lhs is the
-/// maximum of its stored second scales, or the one of the row if none are
-/// stored. The factor of rhs is the expert's, or that of its gates or ups.
-/// `source(r)`: row of lhs for row r of the tile. `rows`: number of rows of the
-/// tile. Called by whole warps.
+/// Multiplies the final accumulators by the second scales of both operands. The
+/// factor of lhs is the maximum of its static second scales, or the row's own
+/// second scale if there are none (kLhsSecondScales is 0). The factor of rhs is
+/// the expert's second scale, or its second scale for gates or for ups. `rows`:
+/// number of rows in the tile. `source(r)`: row of lhs for row r of the tile.
+/// Called by whole warps.
 template <class Config, class Worker, class Source>
 __device__ __forceinline__ void
 multiplyBySecondScales(Worker &worker, const typename Config::Args &args,

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The copies of lhs rows that all loops over a ring of stages share. Each
-// thread copies 16-byte chunks of some rows with cp.async. 16 codes of 6 bits
-// occupy the first 12 bytes of a chunk in shared memory, and ldmatrix unpacks
-// them. Rows that do not exist and chunks past kK are filled with zeros; global
-// memory is not read there.
+// The copies of lhs rows to a ring of pipeline stages, for the mainloops of
+// grid engines. Each thread copies 16-byte chunks of some rows with cp.async.
+// 16 codes of 6 bits use the first 12 bytes of a chunk in shared memory;
+// ldmatrix unpacks them. Rows past the end and chunks past kK are filled with
+// zeros without reading global memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,22 +22,22 @@
 
 namespace moe {
 
-/// A thread's copies of lhs. `R`: sizes of the ring, in which each stage starts
-/// with the tile of lhs. R has Layout, kRowBytes, kStageBytes, kRowsPerPass,
-/// kLhsPasses, kTiles and kTailK.
+/// A thread's copies of lhs. `R`: sizes of the ring (such as moe::Ring), in
+/// which each stage starts with the lhs tile. R has Layout, kRowBytes,
+/// kStageBytes, kRowsPerPass, kLhsPasses, kTiles and kTailK.
 template <class Config, class R> struct LhsCopier {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
   static_assert(R::kLhsPasses <= 32, "a word has a bit of each pass");
 
-  /// True if elements of rows have fewer bits than the engine's.
+  /// True if elements in memory have fewer bits than the engine's elements.
   static constexpr bool kPadded = kBits<Input> < 8 * int(sizeof(Input));
   static constexpr int kTileBytes = Schedule::kTileK * kBits<Input> / 8;
 
-  const char *lhs;                ///< chunk 0 of row 0 in the next k tile
-  unsigned lhsRow[R::kLhsPasses]; ///< offset of each pass's row in chunks
-  unsigned lhsRows;               ///< bit i: the row of pass i exists
-  int row, chunk;                 ///< row and chunk of pass 0
+  const char *lhs; ///< address of chunk 0 of row 0 in the next k tile
+  unsigned lhsRow[R::kLhsPasses]; ///< row offsets in 16-byte chunks
+  unsigned lhsRows;               ///< bit i is 1 if the row of pass i exists
+  int row, chunk;                 ///< tile row and chunk of pass 0
   unsigned destination;           ///< shared-memory address in stage 0
 
   __device__ __forceinline__ explicit LhsCopier(unsigned shared) {
@@ -46,10 +46,13 @@ template <class Config, class R> struct LhsCopier {
     destination = shared + R::Layout::offset(row, chunk);
   }
 
-  /// Sets the addresses of a tile's rows. `matrix`: all lhs rows. `rowChunks`:
-  /// row stride in 16-byte chunks. `rows`: number of rows of the tile.
-  /// `source(r)`: row of `matrix` for row r of the tile. An offset in chunks
-  /// reaches 64 GB with one register a row.
+  /// Sets the addresses of a tile's rows.
+  ///
+  ///   matrix     all rows of lhs
+  ///   rowChunks  row stride in 16-byte chunks; a 32-bit chunk offset covers
+  ///              64 GB and needs one register per row
+  ///   rows       number of rows in the tile
+  ///   source(r)  row of `matrix` for row r of the tile
   template <class Source>
   __device__ __forceinline__ void
   setLhs(const Input *matrix, unsigned rowChunks, int rows, Source source) {
@@ -69,7 +72,7 @@ template <class Config, class R> struct LhsCopier {
            tile * Schedule::kTileK + chunk * kPerVector<Input> < Config::kK;
   }
 
-  /// Issues the copy of pass i of k tile `tile` into `stage`.
+  /// Issues the copy for pass i of k tile `tile` to pipeline stage `stage`.
   __device__ __forceinline__ void copyLhs(int i, int stage, int tile) {
     if (Schedule::kTileM % R::kRowsPerPass == 0 ||
         row + i * R::kRowsPerPass < Schedule::kTileM)
@@ -97,8 +100,8 @@ template <class Config, class R> struct LhsCopier {
   }
 };
 
-/// Issues the copies of rhs to the first stages. They depend only on the
-/// expert.
+/// Issues the copies of rhs to the first kStages - 1 stages. They do not depend
+/// on the predecessor launch.
 template <class Copier>
 __device__ __forceinline__ void beginRhs(Copier &copier) {
   using R = typename Copier::R;
@@ -107,7 +110,8 @@ __device__ __forceinline__ void beginRhs(Copier &copier) {
     copier.copyRhs(s, s);
 }
 
-/// Issues the copies of lhs to the first stages, after beginRhs and setLhs.
+/// Issues the copies of lhs to the first kStages - 1 stages. Called after
+/// beginRhs and setLhs.
 template <class Copier>
 __device__ __forceinline__ void beginLhs(Copier &copier) {
   using R = typename Copier::R;

@@ -5,10 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of a thread's accumulators, for any Fragment. Scales of a group
-// along k multiply partial accumulators. Scales of a whole row or column
-// multiply the final ones. Scales past the last row, column or group are never
-// read.
+// The scales of a thread's accumulators, for any Fragment. Scales per group
+// along k multiply partial accumulators. Scales per row or column multiply the
+// final accumulators. Scales past the last row, column or group are never read.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +23,8 @@
 
 namespace moe {
 
-/// The layout of the scales in memory, for a Config with kN, kK, kInterleave
-/// and Quant.
+/// Layout of lhs_scale and rhs_scale in memory, for a Config with kN, kK,
+/// kInterleave and Quant.
 template <class Config> struct ScaleLayout {
   using Quant = typename Config::Quant;
   static constexpr quant::LhsScale kLhs = Quant::kLhsScale;
@@ -35,29 +34,30 @@ template <class Config> struct ScaleLayout {
       kLhs != quant::LhsScale::None || kRhs != quant::RhsScale::None;
   static_assert(kByGroup == (kRhs == quant::RhsScale::Block128),
                 "groups along k need scales of both operands");
-  /// True if partial accumulators have scales of weight rows only.
+  /// True if only weight rows have scales per group along k.
   static constexpr bool kRowGroups = kRhs == quant::RhsScale::Groups;
   /// Number of groups along k.
   static constexpr int kGroups =
       ceilDiv(Config::kK, kRowGroups ? Quant::kPromoteK : 128);
-  /// Number of parts of a weight with separate blocks or tensor scales: gate
-  /// and up rows, or 1.
+  /// Number of parts of a weight that have separate blocks or tensor scales: 2
+  /// for gate and up rows, else 1.
   static constexpr int kParts = Config::kInterleave != 0 ? 2 : 1;
   static constexpr bool kUpFirst = StoredOrder<Config>::Type::kUpFirst;
   static constexpr int kPartRows = Config::kN / kParts;
   static constexpr int kPartBlocks = ceilDiv(kPartRows, 128);
-  /// Number of scales of an expert's weight.
+  /// Number of scales per expert.
   static constexpr int kPerExpert =
       kRhs == quant::RhsScale::Block128  ? kParts * kPartBlocks * kGroups
       : kRhs == quant::RhsScale::Channel ? Config::kN
       : kRowGroups                       ? Config::kN * kGroups
                                          : kParts;
 
-  /// Offset from the scale of a gate's block to that of its up's.
+  /// Index distance from the scale of a gate block to the scale of its up
+  /// block.
   static constexpr int kToUp = (kUpFirst ? -1 : 1) * kPartBlocks * kGroups;
 
-  /// Returns the index of a weight row's scale in those of its expert. For
-  /// Block128 and Groups: the scale of the first group.
+  /// Returns the index of a weight row's scale among the expert's scales. With
+  /// Block128 and Groups, it is the scale of the first group.
   static __device__ __forceinline__ int rhsIndex(int weightRow) {
     if constexpr (kRhs == quant::RhsScale::Channel) {
       return storedRow<Config>(weightRow);
@@ -75,15 +75,16 @@ template <class Config> struct ScaleLayout {
   }
 };
 
-/// True if each weight row has a second scale.
+/// True if each weight row has its own second scale.
 template <class Config> inline constexpr bool scalesRowsTwice = false;
 template <class Config>
   requires requires { Config::kSecondPerRow; }
 inline constexpr bool scalesRowsTwice<Config> = Config::kSecondPerRow;
 
-/// Loads the second scales of a thread's weight rows: two rows, 8 apart, in
-/// each kApart rows from weightRow on. There is one for each row, or one for
-/// the expert's gates and one for its ups, which alternate every 8 rows.
+/// Loads the second scales of a thread's weight rows: rows r and r + 8 for each
+/// r = weightRow, weightRow + kApart, ... If second scales are not per row, the
+/// expert has one scale for gates and one for ups, which alternate every 8
+/// rows.
 template <class Config, int kApart = 64, int kCount, class Args>
 __device__ __forceinline__ void secondScales(const Args &args, int expert,
                                              int weightRow,
@@ -109,17 +110,18 @@ __device__ __forceinline__ void secondScales(const Args &args, int expert,
   }
 }
 
-/// The weights' scales of a thread whose weight rows start at weightRow, if
-/// they are constant along k. `kByGroup`: false.
+/// A thread's weight scales, if they are constant along k (kByGroup is false).
+/// They are loaded before the mainloop. `weightRow`: the thread's first weight
+/// row.
 template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
 struct WeightScales {
   using Layout = ScaleLayout<Config>;
-  /// True if `ofRows` holds second scales, which are those of slabs and of
-  /// block scales. A thread has two rows, 8 apart, of each atom. Unless there
-  /// is one for each row, they are the same in all 64 rows.
+  /// True if `ofRows` has second scales, which is so for slabs and for block
+  /// scales. A thread has two rows, 8 apart, of each 64-row MMA block. If
+  /// second scales are not per row, they are the same in all blocks.
   static constexpr bool kSecond =
       takesSlabs<typename Config::Mma> || scalesBlocks<typename Config::Mma>;
-  /// True if rows are tokens: a lane then has every 32nd weight row of the
+  /// True if rows are tokens. Lane i then has weight rows i, i + 32, ... of the
   /// tile.
   static constexpr bool kByLane =
       requires { requires !Config::Mma::kTokensAreColumns; } && !kSecond;
@@ -134,13 +136,13 @@ struct WeightScales {
       return 1;
   }
   static constexpr int kCount = count();
-  /// Stride from a thread's row of an atom to that of the next atom.
+  /// Row stride between a thread's rows in consecutive 64-row MMA blocks.
   static constexpr int kAtomRows =
       sumsInTensorMemory<typename Config::Mma> ? 16 : 64;
   float ofRows[kCount];
 
-  /// Returns the first of a thread's weight rows. `rowOfSums`: first row of its
-  /// accumulators.
+  /// Returns the thread's first weight row. `rowOfSums`: row of the thread's
+  /// first accumulator.
   static __device__ __forceinline__ int firstRow(int rowOfSums, int thread) {
     return kByLane ? thread % 32 : rowOfSums;
   }
@@ -163,7 +165,8 @@ struct WeightScales {
   }
 };
 
-/// If scales change along k, they are copied with each stage: see StageScales.
+/// Empty if scales change along k: they are copied with each pipeline stage,
+/// see StageScales.
 template <class Config> struct WeightScales<Config, true> {
   static __device__ __forceinline__ int firstRow(int rowOfSums, int) {
     return rowOfSums;
@@ -172,31 +175,31 @@ template <class Config> struct WeightScales<Config, true> {
   __device__ __forceinline__ WeightScales(const Args &, int, int) {}
 };
 
-/// The weights' scales of a stage of the ring, if they change along k. There is
-/// one for each block of 128 weight rows of a tile, or one for its gates and
-/// one for its ups.
+/// The weight scales of a pipeline stage, if they change along k. There is one
+/// scale per 128 weight rows of the tile, or one for its gates and one for its
+/// ups.
 template <class Config> struct StageScales {
   using Layout = ScaleLayout<Config>;
   static constexpr int kParts = Layout::kParts;
   static constexpr int kTileN = Config::Schedule::kTileN;
   static constexpr int kCount = kParts == 2 ? 2 : ceilDiv(int(kTileN), 128);
   static_assert(kCount <= 2, "a tile has at most 256 weight rows");
-  /// Bytes in shared memory. The tokens' scales, which are read four at a time,
-  /// follow.
+  /// Bytes in shared memory. Padded because the tokens' scales, which follow,
+  /// are read four at a time.
   static constexpr int kBytes = 16;
 
-  /// Returns the index in rhs_scale of the first group of scale i of a tile. A
-  /// block that does not exist uses the scale of one that does.
+  /// Returns the index in rhs_scale of the tile's scale i, for the first group.
+  /// A block past the last weight row uses the scale of the tile's first block.
   static __device__ __forceinline__ unsigned first(int expert, int firstN,
                                                    int i) {
-    // The first up row of a tile follows its first gates.
+    // The tile's first up row follows its first gates.
     int row = firstN + i * (kParts == 2 ? Config::kInterleave : 128);
     return unsigned(expert * Layout::kPerExpert +
                     Layout::rhsIndex(row < Config::kN ? row : firstN));
   }
-  /// Returns the offset of a warpgroup's scales in bytes. If weight rows are
-  /// rows of an instruction, those of a warpgroup start at the tile's block
-  /// `block` of 64, and are within one block of 128.
+  /// Returns the byte offset of a warpgroup's scale. If the MMA's rows are
+  /// weight rows, a warpgroup's rows start at the tile's 64-row block `block`,
+  /// and are within one block of 128.
   static constexpr __device__ __forceinline__ unsigned ofWarpgroup(int block) {
     return Config::Mma::kTokensAreColumns && kParts == 1 && kCount == 2
                ? unsigned(block / 2) * 4
@@ -204,7 +207,7 @@ template <class Config> struct StageScales {
   }
 };
 
-/// The scales of accumulators that need none: all factors are 1.
+/// Placeholder for accumulators without scales: all factors are 1.
 struct NoScales {
   __device__ __forceinline__ void fetchRows() {}
   __device__ __forceinline__ float ofResult(int, int) const { return 1.0f; }
@@ -214,7 +217,7 @@ struct NoScales {
   __device__ __forceinline__ void finish(Fragment &, unsigned, int, int) {}
 };
 
-/// The type of weight scales: f32 unless a Config has the type Scale.
+/// The type of rhs_scale: float unless the Config has the type Scale.
 template <class Config> struct RhsScaleOf {
   using Type = float;
 };
@@ -227,18 +230,18 @@ struct RhsScaleOf<Config> {
 /// The scales of one worker's accumulators, for grid engines.
 template <class Config, class Fragment> struct Scales {
   using Layout = ScaleLayout<Config>;
-  /// A warp's weight rows are within one block, or one of gates and one of ups,
-  /// because tiles and the warps' parts of them are powers of two.
+  /// A warp's weight rows are within one block of 128, or within one gate block
+  /// and one up block, because tiles and the warps' parts are powers of two.
   static_assert(!Layout::kByGroup ||
                     128 % (Fragment::kWarpN / Layout::kParts) == 0,
                 "a warp's weight rows must not cross a block of 128");
 
   using RhsScale = typename RhsScaleOf<Config>::Type;
-  /// Columns of a thread that have their own scales for each group.
+  /// Number of a thread's columns that have their own scales for each group.
   static constexpr int kColumns = Layout::kRowGroups ? Fragment::kColumns : 1;
 
   const float *lhs;
-  const RhsScale *rhs; ///< scales of the expert's weight
+  const RhsScale *rhs; ///< the expert's weight scales
   int firstN;
   unsigned lhsRow[Fragment::kRows]; ///< index of each row's first scale
   float lhsScale[Fragment::kRows];
@@ -246,7 +249,7 @@ template <class Config, class Fragment> struct Scales {
   int rhsIndex[Layout::kParts];
   float columnScale[kColumns];
 
-  /// Sets the addresses. `rows`: number of rows of the tile. `source(r)`: row
+  /// Sets the addresses. `rows`: number of rows in the tile. `source(r)`: row
   /// of lhs for row r of the tile.
   template <class Source>
   __device__ __forceinline__ Scales(const float *lhs, const RhsScale *rhs,
@@ -260,7 +263,7 @@ template <class Config, class Fragment> struct Scales {
 #pragma unroll
     for (int slot = 0; slot < Fragment::kRows; ++slot) {
       int row = fragment.heldRow(slot);
-      // Rows that do not exist use the scales of one that does.
+      // Rows past the end of the tile use the scales of its row 0.
       lhsRow[slot] =
           kRowScales ? unsigned(source(row < rows ? row : 0)) * kStride : 0;
     }
@@ -273,7 +276,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// Loads the scales of a group along k.
+  /// Loads the scales of group `group` along k.
   template <class Worker>
   __device__ __forceinline__ void fetchGroup(const Worker &worker, int group) {
     if constexpr (Layout::kRowGroups) {
@@ -293,7 +296,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// Returns the factor of partial accumulator i in the fetched group.
+  /// Returns the factor of partial accumulator i in the loaded group.
   __device__ __forceinline__ float ofGroup(int i) const {
     if constexpr (Layout::kByGroup) {
       int part = Layout::kParts == 2 && !Fragment::isGate(i) ? 1 : 0;
@@ -305,7 +308,7 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// Loads the factors of final accumulators for each row.
+  /// Loads the per-row factors of the final accumulators.
   __device__ __forceinline__ void fetchRows() {
     if constexpr (Layout::kLhs == quant::LhsScale::Token ||
                   Layout::kLhs == quant::LhsScale::Tensor) {
@@ -315,8 +318,8 @@ template <class Config, class Fragment> struct Scales {
     }
   }
 
-  /// Returns the factor of final accumulator i. `n`: its weight row, less than
-  /// kN.
+  /// Returns the factor of final accumulator i. `n`: weight row of the
+  /// accumulator, less than kN.
   __device__ __forceinline__ float ofResult(int i, int n) const {
     if constexpr (Layout::kByGroup)
       return 1.0f;

@@ -6,15 +6,16 @@
 //===----------------------------------------------------------------------===//
 //
 // The scales of a warpgroup's Fragment whose rows are tokens and whose columns
-// are weight rows. A thread has two tokens, 8 apart, of each 64.
+// are weight rows. A thread has two tokens, 8 apart, of every 64 tokens.
 //
-// Groups of 128 along k: 128 weight rows share a scale, or 128 gates and their
-// ups share two. Two or four products serve all partial accumulators of 64
-// tokens.
+// With groups of 128 along k, 128 weight rows share a scale, or 128 gates share
+// one scale and their ups share another one. A thread therefore needs only two
+// or four products (token scale * weight scale) for all of its partial
+// accumulators of 64 tokens.
 //
-// Whole rows and columns: tokens' scales are copied with the first stage. Each
-// lane of a warp loads the scales of every 32nd weight row before the MMAs;
-// shuffles distribute them at the end.
+// With scales per token and per weight row, the tokens' scales are copied with
+// the first pipeline stage. Before the MMAs, lane i of each warp loads the
+// scales of weight rows i, i + 32, ... Shuffles distribute them at the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,15 +42,16 @@ template <class Config, class Fragment> struct RowScales {
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
   static constexpr int kAtoms = Config::Mma::kRows / 64;
   Weights weights;
-  /// Scales of the weights for a group along k: see StageScales.
+  /// Weight scales of the current group along k; see StageScales.
   float rhsScale[2];
-  /// Scales of this thread's whole tokens.
+  /// Per-token scales of this thread's tokens.
   float own[Layout::kByGroup ? 1 : 2 * kAtoms];
 
   __device__ __forceinline__ explicit RowScales(const Weights &weights)
       : weights(weights) {}
 
-  /// Loads the weights' scales of a stage. `from`: their shared-memory address.
+  /// Loads the weight scales of a pipeline stage. `from`: their shared-memory
+  /// address.
   __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup) {
       if constexpr (StageScales<Config>::kCount == 2) {
@@ -62,7 +64,8 @@ template <class Config, class Fragment> struct RowScales {
     }
   }
 
-  /// All accumulators of a piece are scaled as one chunk.
+  /// All accumulators of a piece (the result of one MMA instruction) are scaled
+  /// as one chunk.
   static constexpr int kChunk = Fragment::kPieceSize;
   static constexpr int kChunks = 1;
   static constexpr int kAhead = Layout::kByGroup ? 1 : 0;
@@ -70,20 +73,20 @@ template <class Config, class Fragment> struct RowScales {
   struct OfTokens {
     float scales[2];
   };
-  /// Returns this thread's first row of the tile. It is recomputed from the
-  /// thread's index if registers are scarce.
+  /// Returns the tile row of this thread's first accumulator. The value is
+  /// recomputed from the thread index where registers are scarce.
   static __device__ __forceinline__ int firstRow() {
     return Fragment::rowOfThread(ptx::threadIndex() - kProducers);
   }
-  /// Returns the address of this thread's scales of a piece. `shared`: address
-  /// of the scales of the tile's tokens.
+  /// Returns the shared-memory address of this thread's token scales for a
+  /// piece. `shared`: address of the scales of the tile's tokens.
   static __device__ __forceinline__ unsigned
   ofThread(unsigned shared, int piece, const Fragment &fragment) {
     bool few = Config::Mma::kRows > 64 || kTileN > 128;
     int row = few ? firstRow() : fragment.firstRow;
     return shared + unsigned(row + piece / Fragment::kPiecesOfAtom * 64) * 4;
   }
-  /// Loads the scales of two tokens. `from`: see ofThread.
+  /// Loads the scales of the thread's two tokens. `from`: see ofThread.
   __device__ __forceinline__ void fetchTokens(unsigned from, int,
                                               OfTokens &to) const {
     if constexpr (Layout::kByGroup)
@@ -92,7 +95,7 @@ template <class Config, class Fragment> struct RowScales {
         to.scales[slot] =
             __uint_as_float(ptx::loadShared(from + unsigned(slot * 8 * 4)));
   }
-  /// Returns the factor of partial accumulator i of a piece.
+  /// Returns the factor of partial accumulator i of piece `piece`.
   __device__ __forceinline__ float ofGroup(const OfTokens &of, int piece,
                                            int i) const {
     if constexpr (!Layout::kByGroup)
@@ -106,8 +109,8 @@ template <class Config, class Fragment> struct RowScales {
   template <class Args, class Source>
   __device__ __forceinline__ void fetchOwn(const Args &, int, int, Source) {}
 
-  /// Loads the scales of whole tokens, which are copied with the first stage of
-  /// a tile. `from`: their shared-memory address.
+  /// Loads the per-token scales, which are copied with a tile's first pipeline
+  /// stage. `from`: their shared-memory address.
   __device__ __forceinline__ void readFirst(unsigned from)
     requires(!ScaleLayout<Config>::kByGroup)
   {
@@ -118,8 +121,8 @@ template <class Config, class Fragment> struct RowScales {
     }
   }
 
-  /// Multiplies the final accumulators if scales are of whole rows and columns.
-  /// Called by whole warps.
+  /// Multiplies the final accumulators by the scales, if scales are per token
+  /// and per weight row. Called by whole warps.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned, int,
                                          int) {
     if constexpr (!Layout::kByGroup) {
@@ -128,7 +131,8 @@ template <class Config, class Fragment> struct RowScales {
       for (int column = 0; column < Fragment::kAtomSize; column += 4)
 #pragma unroll
         for (int next = 0; next < 2; ++next) {
-          // This is weight row column * 2 + quad * 2 + next of the tile.
+          // This factor is for weight row column * 2 + quad * 2 + next of the
+          // tile.
           float ofWeight =
               __shfl_sync(0xffffffffu, weights.ofRows[column * 2 / 32],
                           column * 2 % 32 + quad * 2 + next);
@@ -153,7 +157,7 @@ secondScalesOf(const WeightScales<Config> &weights) {
 }
 } // namespace detail
 
-/// Returns the scales of a Fragment's accumulators.
+/// Returns the object that scales the accumulators of `Fragment`.
 template <class Fragment, class Config>
 __device__ __forceinline__ auto scalesOf(const WeightScales<Config> &weights) {
   if constexpr (takesSlabs<typename Config::Mma> && Config::Mma::kPromoted)

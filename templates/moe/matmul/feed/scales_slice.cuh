@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The scales of a Fragment with swapped operands whose tokens stay in shared
-// memory, for slices: 128 columns of the result. All weight rows of a stage
-// share one scale. Scales of whole rows and columns are read as in
+// The scales of accumulators in slices, which are 64 or 128 result columns
+// (moe/matmul/slices/stationary.cuh). Rows are weight rows, and tokens stay in
+// shared memory. All weight rows of a pipeline stage share one scale. Scales
+// per token and per weight row are handled as in
 // moe/matmul/feed/scales_swapped.cuh.
 //
 //===----------------------------------------------------------------------===//
@@ -30,9 +31,9 @@ struct SliceScales : SwappedScales<Config, Fragment> {
       __forceinline__ explicit SliceScales(const WeightScales<Config> &weights)
       : SwappedScales<Config, Fragment>(weights) {}
 
-  /// Loads the weights' scale of a stage. Lane 0, which releases the stage for
-  /// its warp, loads it from shared memory. The other lanes receive it by a
-  /// shuffle while MMAs run.
+  /// Loads the weight scale of a pipeline stage. Only lane 0 reads it from
+  /// shared memory, because lane 0 releases the stage for its warp. The other
+  /// lanes receive the scale by a shuffle while MMAs run.
   __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup) {
       if (threadIdx.x % 32 == 0)
@@ -41,8 +42,8 @@ struct SliceScales : SwappedScales<Config, Fragment> {
     }
   }
 
-  /// Tokens' scales are read just before they are used. They are not in the
-  /// ring.
+  /// Token scales are read just before they are used. They are not in the ring,
+  /// so they do not delay the release of a stage.
   static constexpr int kChunk = 4;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
   static constexpr int kAhead = 0, kReleased = -1;

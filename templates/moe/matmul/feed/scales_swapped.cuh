@@ -6,10 +6,11 @@
 //===----------------------------------------------------------------------===//
 //
 // The scales of a Fragment whose rows are weight rows and whose columns are
-// tokens. A thread has two weight rows, 8 apart, of each 64, and many tokens.
-// Tokens' scales of a group of 128 along k are read from shared memory, four at
-// a time. Scales of a whole token are loaded by one thread each while the
-// warpgroup multiplies, and are distributed through shared memory at the end.
+// tokens. A thread has two weight rows, 8 apart, of every 64, and many tokens.
+// Token scales per group of 128 along k are read from shared memory, four at a
+// time. Scales per token are loaded from global memory while the warpgroup
+// multiplies, by one thread each, and are distributed through shared memory at
+// the end.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,9 +23,9 @@
 
 namespace moe {
 
-/// Returns the byte offset of a token's scale among those of a tile. If tokens
-/// are columns, the four scales of a thread (columns q * 2, + 1, + 8, + 9 of
-/// 16) are contiguous.
+/// Returns the byte offset of a token's scale among the scales of a tile. If
+/// tokens are columns, the four scales of a thread (columns 2 q, 2 q + 1, 2 q +
+/// 8 and 2 q + 9 of 16) are contiguous.
 template <bool kTokensAreColumns>
 __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
   if constexpr (!kTokensAreColumns)
@@ -34,7 +35,7 @@ __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
          4;
 }
 
-/// The scales of whole tokens, or the one of all tokens.
+/// The per-token scales of a tile, or the one scale of all tokens.
 template <class Config, class Fragment> struct TokenScales {
   using Layout = ScaleLayout<Config>;
   static constexpr bool kOfTokens = Layout::kLhs == quant::LhsScale::Token;
@@ -45,8 +46,8 @@ template <class Config, class Fragment> struct TokenScales {
   static constexpr int kOwn = kOfTokens ? ceilDiv(kTokens, 128) : 1;
   float own[kOwn];
 
-  /// Loads the scales of whole tokens. `source(r)`: row of lhs for token r of
-  /// the tile.
+  /// Loads the thread's per-token scales. `rows`: number of tokens in the tile.
+  /// `source(r)`: row of lhs for token r of the tile.
   template <class Args, class Source>
   __device__ __forceinline__ void fetchOwn(const Args &args, int thread,
                                            int rows, Source source) {
@@ -62,7 +63,8 @@ template <class Config, class Fragment> struct TokenScales {
     }
   }
 
-  /// Loads four scales for each 16 tokens, starting at address `from`.
+  /// Loads kCount scales, four per 16 tokens. `from`: shared-memory address of
+  /// the first.
   template <int kCount>
   static __device__ __forceinline__ void load(unsigned from,
                                               float (&scales)[kCount]) {
@@ -76,16 +78,18 @@ template <class Config, class Fragment> struct TokenScales {
     }
   }
 
-  /// Multiplies the final accumulators by the tokens' scales and by ofRow(2 *
-  /// atom + j), in which j is a thread's weight row of an atom, 0 or 1.
-  /// `shared`: room for the scales of the warpgroup's tokens. `barrier`: its
-  /// named barrier.
+  /// Multiplies the final accumulators by the tokens' scales and by ofRow(2 * b
+  /// + j), for row j (0 or 1) of the thread's rows in 64-row MMA block b.
+  ///
+  ///   shared   shared-memory address with room for the scales of all tokens
+  ///   barrier  the warpgroup's named barrier
+  ///   thread   index in the warpgroup
   template <class OfRow>
   __device__ __forceinline__ void multiply(Fragment &fragment, unsigned shared,
                                            int barrier, int thread,
                                            OfRow ofRow) const {
     if constexpr (kOfTokens) {
-      // No thread reads the previous contents any more.
+      // Waits until all threads have read the previous contents.
       ptx::synchronize(barrier, 128);
 #pragma unroll
       for (int j = 0; j < kOwn; ++j)
@@ -127,9 +131,10 @@ struct SwappedScales : TokenScales<Config, Fragment> {
         rhsScale[j] = weights.ofRows[j];
   }
 
-  /// Loads the weights' scales of a stage. A warpgroup's weight rows are within
-  /// one block, or one of gates and one of ups, because tiles start at
-  /// multiples of its rows. `from`: their shared-memory address.
+  /// Loads the weight scales of a pipeline stage. `from`: their shared-memory
+  /// address. A warpgroup's weight rows are within one block of 128, or one
+  /// gate block and one up block, because tiles start at multiples of its row
+  /// count.
   __device__ __forceinline__ void fetchWeights(unsigned from) {
     if constexpr (Layout::kByGroup) {
       if constexpr (Layout::kParts == 2) {
@@ -142,40 +147,42 @@ struct SwappedScales : TokenScales<Config, Fragment> {
     }
   }
 
-  /// Number of a piece's accumulators that are scaled as one chunk: all of them
-  /// if registers suffice.
+  /// Number of accumulators that are scaled at a time (a chunk): the whole
+  /// piece (the result of one MMA instruction) if registers suffice.
   static constexpr int kChunk = Fragment::kSize < 128 ? Fragment::kPieceSize
                                 : Fragment::kPieceSize % 16 == 0 && kAtoms == 1
                                     ? 16
                                     : 8;
   static constexpr int kChunks = Fragment::kPieceSize / kChunk;
-  /// Number of chunks whose scales are read ahead, and the chunk at which all
-  /// scales have been read, so that the stage is released.
+  /// kAhead: number of chunks whose scales are loaded ahead. kReleased: the
+  /// chunk at which all scales have been loaded, so that the stage can be
+  /// released.
   static constexpr int kAhead = 1;
   static constexpr int kReleased = maximum(kChunks - 2, 0);
 
-  /// The tokens' scales of a group along k, for kChunk accumulators.
+  /// Token scales of the current group along k, for the kChunk accumulators of
+  /// a chunk.
   struct OfTokens {
     float scales[kChunk / 2];
   };
-  /// Returns the address of this thread's scales of a piece. `shared`: address
-  /// of the scales of the tile's tokens.
+  /// Returns the shared-memory address of this thread's token scales for a
+  /// piece. `shared`: address of the scales of the tile's tokens.
   static __device__ __forceinline__ unsigned
   ofThread(unsigned shared, int piece, const Fragment &fragment) {
-    // The thread's index is read again if registers are scarce.
+    // Rereads the thread index where registers are scarce.
     int quad = kAtoms > 1 ? ptx::threadIndex() % 4 : fragment.firstCol / 2;
     return shared + unsigned(piece % Fragment::kPiecesOfAtom *
                                  Fragment::kPieceColumns * 4 +
                              quad * 16);
   }
-  /// Loads the tokens' scales of a chunk. `from`: see ofThread.
+  /// Loads the token scales of a chunk. `from`: see ofThread.
   __device__ __forceinline__ void fetchTokens(unsigned from, int chunk,
                                               OfTokens &to) const {
     if constexpr (Layout::kByGroup)
       load(from + unsigned(chunk * kChunk * 2 * 4), to.scales);
   }
 
-  /// Returns the factor of partial accumulator i of a chunk of a piece.
+  /// Returns the factor of partial accumulator i of a chunk.
   __device__ __forceinline__ float ofGroup(const OfTokens &of, int,
                                            int i) const {
     if constexpr (Layout::kByGroup)
@@ -184,8 +191,8 @@ struct SwappedScales : TokenScales<Config, Fragment> {
       return 1.0f;
   }
 
-  /// Multiplies the final accumulators if a scale is of a whole row or column.
-  /// See TokenScales.
+  /// Multiplies the final accumulators by the scales, if scales are per token
+  /// and per weight row. See TokenScales.
   __device__ __forceinline__ void finish(Fragment &fragment, unsigned shared,
                                          int barrier, int thread) {
     if constexpr (!Layout::kByGroup)

@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The sizes of slabs: codes (quantized values), scales and zero points in MMA
-// fragment order (moe/math/slabs.cuh), and their offsets in a stage of the
-// ring.
+// Sizes of slabs and their offsets in a pipeline stage. Slabs are codes
+// (quantized values), scales and zero points in MMA fragment order
+// (moe/math/slabs.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,13 +19,13 @@
 
 namespace moe {
 
-/// The sizes of a Config's codes and scale groups along k.
+/// Sizes of a Config's codes and scale groups along k.
 template <class Config> struct SlabNumbers {
   using Weight = typename Config::Weight;
   using Scale = typename Config::Scale;
   using Codes = Slabs<kBits<Weight>, 8 * int(sizeof(typename Config::Input))>;
-  /// Elements along k that share a scale, groups of a weight row, and groups of
-  /// a weight row in a block.
+  /// kGroupK: elements along k that share a scale. kGroups: groups of a weight
+  /// row. kBlockGroups: groups of a weight row in one block.
   static constexpr int kGroupK = Config::kScaleColumns == kWholeExtent
                                      ? Config::kK
                                      : Config::kScaleColumns;
@@ -40,7 +40,7 @@ template <class Config> struct SlabNumbers {
                                       Codes::kColumns % kGroupK == 0),
                 "groups along k must be 16, 32 or whole blocks");
 
-  /// Returns the group of the first column of block k of a weight row.
+  /// Returns the index of the group that contains the first column of block k.
   static __device__ __forceinline__ int firstGroup(int k) {
     if constexpr (Config::kScaleColumns == kWholeExtent)
       return 0;
@@ -49,20 +49,20 @@ template <class Config> struct SlabNumbers {
   }
 };
 
-/// The offsets of codes, scales and zero points in a stage of the ring.
+/// Offsets of codes, scales and zero points in a pipeline stage.
 template <class Config> struct SlabStage : SlabNumbers<Config> {
   using typename SlabNumbers<Config>::Codes;
   using typename SlabNumbers<Config>::Scale;
   using SlabNumbers<Config>::kGroupK;
   static constexpr int kTileK = Config::Schedule::kTileK;
-  /// Blocks of a stage along the weight rows and along k. Blocks of the same
-  /// rows are contiguous.
+  /// Number of blocks in a stage, along the weight rows and along k. The blocks
+  /// of the same rows are contiguous.
   static constexpr int kBlocks = Config::Schedule::kTileN / Codes::kRows;
   static constexpr int kBlocksOfK = kTileK / Codes::kColumns;
   static_assert(Config::Schedule::kTileN % Codes::kRows == 0 &&
                     kTileK % Codes::kColumns == 0,
                 "a stage must be whole blocks");
-  /// Groups of a weight row in a stage.
+  /// Number of groups of a weight row in a stage.
   static constexpr int kStageGroups =
       Config::kScaleColumns != kWholeExtent && kGroupK < kTileK
           ? kTileK / kGroupK
@@ -71,8 +71,8 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
                     kGroupK % kTileK == 0 || kTileK % kGroupK == 0,
                 "a stage must be whole groups, or a group whole stages");
 
-  /// Bytes of codes, scales and zero points of 64 weight rows, and offsets of
-  /// the first scales and zero points in a stage.
+  /// Bytes of codes, scales and zero points for 64 weight rows; then the byte
+  /// offsets of the first scales and zero points in a stage.
   static constexpr int kCodeBytes = kBlocksOfK * Codes::kBlockBytes;
   static constexpr int kScaleBytes = kStageGroups * 64 * int(sizeof(Scale));
   static constexpr int kZeroBytes = Config::kZeroPoint ? kStageGroups * 64 : 0;
@@ -83,8 +83,8 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
   /// 1024 bytes.
   static constexpr int kBytes = ceilDiv(kUsedBytes, 1024) * 1024;
 
-  /// Returns the group of the first column of a block along k, relative to the
-  /// first group of the stage.
+  /// Returns the index of the group that contains the first column of block
+  /// `blockOfK` of the stage, relative to the stage's first group.
   static constexpr int groupOf(int blockOfK) {
     return blockOfK * kStageGroups / kBlocksOfK;
   }

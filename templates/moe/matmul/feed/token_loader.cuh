@@ -5,13 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The feed of a stage's tokens, and of the scales of the stage's group along k,
-// also those of the weights. All producer threads gather rows of lhs with
-// cp.async: a thread copies one 16-byte chunk of every kRowsPerPass-th row. A
-// thread keeps the offsets of its rows in registers. If registers are scarce,
-// each lane keeps the offset of one row, and shuffles distribute the offsets in
-// every step. Contiguous rows may instead be copied by TMA, as boxes of a
-// tensor map; one thread issues these copies.
+// The feed of a pipeline stage's tokens, and of both operands' scales for the
+// stage's group along k. There are three ways to copy token rows:
+//
+//   OwnRows     all producer threads gather rows with cp.async; each thread
+//               copies one 16-byte chunk of every kRowsPerPass-th row, and
+//               keeps the offsets of its rows in registers
+//   HandedRows  like OwnRows, but with fewer registers: each lane keeps the
+//               offset of one row, and shuffles distribute the offsets in every
+//               k tile
+//   MappedRows  if rows are contiguous, one thread issues TMA copies of
+//               tensor-map boxes
 //
 //===----------------------------------------------------------------------===//
 
@@ -28,7 +32,7 @@
 
 namespace moe {
 
-/// The chunk of each pass that a producer thread copies.
+/// The 16-byte chunk that a producer thread copies in each pass.
 template <class Config> struct TokenChunk {
   using S = Specialized<Config>;
   int row = int(threadIdx.x) / S::Layout::kChunks;
@@ -41,18 +45,18 @@ template <class Config> struct TokenChunk {
 
 namespace detail {
 
-/// Row offsets, if every thread keeps those of all rows that it copies. OwnRows
-/// and HandedRows have the same members:
+/// Row offsets, if every thread keeps the offsets of all rows that it copies.
+/// OwnRows and HandedRows have the same members:
 ///
-///   beginSteps()  is called before the steps of a tile
-///   advance()     is called after each step
-///   place()       returns the offset of a pass's row; the offsets of kBatch
+///   beginSteps()  is called before the k tiles of an output tile
+///   advance()     is called after each k tile
+///   place()       returns the row offset for a pass; the offsets of kBatch
 ///                 passes are queried at a time
-///   copy()        issues the copy of a pass
+///   copy()        issues the copy for a pass
 template <class Config> struct OwnRows {
   using S = Specialized<Config>;
   static constexpr int kBatch = S::kPasses;
-  int row; ///< row of pass 0 that this thread copies
+  int row; ///< row that this thread copies in pass 0
   unsigned held[S::kPasses];
   const char *lhs;
 
@@ -83,8 +87,8 @@ template <class Config> struct OwnRows {
   }
 };
 
-/// Row offsets, if each lane keeps that of one row of every 32 rows of its
-/// warp. Shuffles distribute the offsets of two passes at a time.
+/// Row offsets, if each lane keeps the offset of one of every 32 rows of its
+/// warp. Shuffles distribute the offsets for two passes at a time.
 template <class Config> struct HandedRows {
   using S = Specialized<Config>;
   static constexpr int kBatch = minimum(S::kPasses, 2);
@@ -132,7 +136,8 @@ template <class Config> struct RowsOfThread<Config, false> {
   using Type = HandedRows<Config>;
 };
 
-/// The copies of a stage's rows by all producers, one 16-byte chunk a thread.
+/// The copies of a stage's token rows by all producer threads. A thread copies
+/// one 16-byte chunk per pass.
 template <class Config> struct CopiedRows {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
@@ -145,8 +150,9 @@ template <class Config> struct CopiedRows {
   const SlotTile &tile;
   const Chunk &own;
   Rows rows;
-  int passes; ///< passes that copy the tile's rows; at most kPasses + 1
-  /// A divisor of `passes`. Copies end only at multiples of it.
+  int passes; ///< passes needed for the tile's rows; at most kPasses + 1
+  /// A divisor of `passes`. The loop over passes checks its end only at
+  /// multiples of kAlike.
   static constexpr int kAlike = Schedule::kTileM % S::kCopiedTokens == 0
                                     ? S::kCopiedTokens / S::kRowsPerPass
                                     : 1;
@@ -190,8 +196,9 @@ template <class Config> struct CopiedRows {
         from[i] = rows.place(tile, first + i);
 #pragma unroll
       for (int i = 0; i < Rows::kBatch; ++i) {
-        // The tile's last pass may be the first one of its batch. The weights
-        // of the next stage follow in shared memory.
+        // The tile's last pass may be the first pass of its batch. The copies
+        // must not continue, because the next stage's weights follow in shared
+        // memory.
         if (first + i >= S::kPasses ||
             ((first + i) % kAlike == 0 && first + i >= passes))
           break;
@@ -203,10 +210,10 @@ template <class Config> struct CopiedRows {
   }
 };
 
-/// The copies of a stage's rows by TMA. One thread issues them, in a warp that
-/// has no other work. A box may contain rows past those of the tile; their
-/// results are not stored. TMA fills zeros past the last row and the last
-/// column.
+/// The copies of a stage's token rows by TMA. One thread issues them, in a warp
+/// that has no other work. A box may contain rows past the end of the tile;
+/// their results are not stored. TMA fills zeros past the last row and column
+/// of the matrix.
 template <class Config> struct MappedRows {
   using Schedule = typename Config::Schedule;
   using S = Specialized<Config>;
@@ -222,8 +229,8 @@ template <class Config> struct MappedRows {
 
   __device__ __forceinline__ void countPasses() {}
   __device__ __forceinline__ void beginSteps(int) {
-    // A counter has reported that the rows were written. The fence orders TMA
-    // reads after it.
+    // A counter in global memory has signaled that the rows were written. The
+    // fence orders the TMA reads after the read of the counter.
     if (Config::kAwaited > 0 && asks())
       ptx::fenceGlobal();
   }
@@ -254,7 +261,7 @@ template <class Config> struct RowLoaderOf<Config, true> {
 
 } // namespace detail
 
-/// The feed of the tokens of one tile.
+/// The feed of the tokens and scales of one tile.
 template <class Config> struct TokenLoader {
   using Schedule = typename Config::Schedule;
   using S = Specialized<Config>;
@@ -264,13 +271,13 @@ template <class Config> struct TokenLoader {
   const SlotTile &tile;
   Rows rows;
   unsigned scaleRow[S::kScaleRows];
-  /// Stride from a token's first scale to that of the next token; 0 if all
-  /// tokens share one.
+  /// Index distance between the scales of consecutive tokens; 0 if all tokens
+  /// share one scale.
   static constexpr int kScaleStride =
       S::kStagesScales ? ScaleLayout<Config>::kGroups
       : ScaleLayout<Config>::kLhs == quant::LhsScale::Token ? 1
                                                             : 0;
-  unsigned weightScale; ///< index of the weights' scale of the first group
+  unsigned weightScale; ///< index of the weight scale for the first group
   int firstStep;
   ScaleAtomLoader<Config> atoms;
 
@@ -294,7 +301,8 @@ template <class Config> struct TokenLoader {
                       [&](int r) { return tiles.source(tile, r); });
     rows.countPasses();
   }
-  /// Starts the steps of k from `first` on, for weight rows from firstN on.
+  /// Prepares the copies of k tiles from `first` on, for weight rows from
+  /// firstN on.
   __device__ __forceinline__ void beginSteps(int first, int firstN) {
     rows.beginSteps(first);
     firstStep = first;
@@ -305,14 +313,15 @@ template <class Config> struct TokenLoader {
       atoms.setWeights(tiles.args, tile.expert, firstN);
   }
 
-  /// Returns the index of the weights' scale that this thread copies. It is
-  /// none if the index is at least StageScales::kCount. These threads belong to
-  /// a warp that neither issues TMA copies nor fetches tiles.
+  /// Returns the index of the weight scale that this thread copies. The thread
+  /// copies no weight scale if the index is at least StageScales::kCount. The
+  /// threads that copy one are in a warp that neither issues TMA copies nor
+  /// fetches tiles.
   static __device__ __forceinline__ unsigned weightScaleOfThread() {
     return threadIdx.x - 32;
   }
 
-  /// Issues the copies of step k, which complete on the stage's mbarrier
+  /// Issues the copies of k tile `k`, which complete on the stage's mbarrier
   /// `full`.
   __device__ __forceinline__ void copy(int k, int stage) {
     rows.copy(k, stage);
@@ -340,12 +349,12 @@ template <class Config> struct TokenLoader {
     rows.advance();
   }
 
-  /// Issues the copies of the tokens' scales. `to`: shared-memory address of
-  /// the stage's scales.
+  /// Issues the copies of the tokens' scales for group `k`. `to`: shared-memory
+  /// address of the stage's scales.
   __device__ __forceinline__ void copyScales(int k, unsigned to) const {
-    // These copies go through the L1 cache, whose lines may hold stale scales
-    // of rows that a predecessor had not written yet. The acquire of a counter
-    // invalidates those lines.
+    // These copies go through the L1 cache. Its lines may have stale scales of
+    // rows that the predecessor launch had not written yet. The acquire that
+    // reads the row tile's counter invalidates such lines.
     static_assert(sizeof(*tiles.args.lhs_scale) == 4,
                   "a token's scale must be a word, as copies are");
 #pragma unroll

@@ -5,14 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The feeds of a stage's weights. They are copied by TMA as a box of a tensor
-// map, or by bulk copies as blocks in MMA fragment order (slabs). One thread
-// issues the copies. Codes that are spread over bytes are copied by all
-// producers.
+// The feeds that copy weights to a pipeline stage:
 //
-// A loader defines the bytes of a stage and of a row, and issues the copies.
-// The part of a box outside the weights is filled with zeros; blocks outside
-// are not copied.
+//   TensorMapWeights  one thread issues a TMA copy of a tensor-map box
+//   SlabWeights       one thread issues bulk copies of blocks in MMA fragment
+//                     order (slabs)
+//   SpreadWeights     all producer threads copy 4-bit codes, 16 codes per
+//                     16-byte chunk
+//
+// moe/matmul/contract.cuh lists the members of a feed. The part of a box
+// outside the weights is filled with zeros; blocks outside the weights are not
+// copied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -27,8 +30,8 @@
 
 namespace moe {
 
-/// Weights of the operands' element type. kTileN rows by kTileK elements are a
-/// box.
+/// The feed of weights whose element type is that of the MMA. A box is kTileN
+/// rows by kTileK elements.
 template <class Config> struct TensorMapWeights {
   using Schedule = typename Config::Schedule;
   static constexpr int kRowBytes = Config::Mma::kRowBytes;
@@ -39,8 +42,8 @@ template <class Config> struct TensorMapWeights {
     ptx::prefetchMap(&args.rhs);
   }
 
-  /// Issues the copy of step k of an expert's rows from firstN on. `once`: the
-  /// weights are not read again (L2 eviction hint).
+  /// Issues the copy of k tile `k` of the expert's rows, from row firstN on.
+  /// `once`: the weights are not read again (L2 eviction hint).
   __device__ __forceinline__ void copy(unsigned to, int firstN, int k,
                                        int expert, unsigned barrier,
                                        bool once = false) const {
@@ -53,8 +56,8 @@ template <class Config> struct TensorMapWeights {
   }
 };
 
-/// Codes, scales and zero points in blocks of 64 rows. Each block is
-/// contiguous.
+/// The feed of codes, scales and zero points in blocks of 64 rows. Each block
+/// is contiguous in global memory.
 template <class Config> struct SlabWeights {
   using Schedule = typename Config::Schedule;
   using Stage = SlabStage<Config>;
@@ -100,8 +103,9 @@ template <class Config> struct SlabWeights {
   }
 };
 
-/// Weights of 4-bit codes with 8-bit activations. 16 codes occupy the first
-/// half of a 16-byte chunk. All producers copy them, 8 bytes at a time.
+/// The feed of 4-bit weights with 8-bit activations. 16 codes use the first
+/// half of a 16-byte chunk in shared memory. All producer threads copy them, 8
+/// bytes at a time.
 template <class Config> struct SpreadWeights {
   using Schedule = typename Config::Schedule;
   static constexpr int kRowBytes = Config::Mma::kRowBytes;
@@ -115,14 +119,15 @@ template <class Config> struct SpreadWeights {
 
   __device__ __forceinline__ void prefetch() const {}
 
-  /// Arrives at the mbarrier. The copies themselves (copyByAll) complete with
-  /// those of the tokens.
+  /// Arrives at the mbarrier. copyByAll() issues the copies themselves, which
+  /// complete together with the copies of the tokens.
   __device__ __forceinline__ void copy(unsigned, int, int, int,
                                        unsigned barrier, bool = false) const {
     ptx::arrive(barrier);
   }
 
-  /// Issues the copies of step k to the stage at `to`. Called by all producers.
+  /// Issues the copies of k tile `k` to the stage at shared-memory address
+  /// `to`. Called by all producer threads.
   __device__ __forceinline__ void copyByAll(unsigned to, int firstN, int k,
                                             int expert) const {
     const int row = int(threadIdx.x) / Layout::kChunks;

@@ -5,15 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mainloop of few tokens, whose time is the time to read the weights.
-// kLanes lanes share a weight row, each with 16 bytes at a time. A lane
-// multiplies its part of kRows weight rows by up to 4 rows of lhs in shared
-// memory. Weights pass through a ring in shared memory. A slot belongs to one
-// warp, and each thread reads only what it copied itself, so threads do not
-// synchronize. kStages - 1 steps of a warp are in flight all the time, also
-// across items.
+// The mainloop of few-token kernels for weights in row order. Its run time is
+// bounded by the reads of weights.
 //
-// An item is the product of a tile of lhs rows (one expert) with the weight
+//   Input:   weights in global memory; rows of lhs in shared memory, in tiles
+//            of up to 4 rows for one expert
+//   Output:  the products of each tile with units of weight rows
+//
+// kLanes lanes share a weight row, and each lane reads 16 bytes of it at a
+// time. A lane multiplies its part of kRows weight rows by the rows of lhs.
+// Weights pass through a ring in shared memory. A slot of the ring belongs to
+// one warp, and each thread reads only what it copied itself, so threads do not
+// synchronize. Each warp always has kStages - 1 steps in flight, also across
+// items.
+//
+// An item is the product of a tile of lhs rows (for one expert) with the weight
 // rows of one unit. The kernel specifies the items of each warp and their
 // order.
 //
@@ -28,7 +34,7 @@
 
 namespace moe {
 
-/// Checks the members of the Config of a few-token kernel.
+/// Checks the Config of a few-token kernel.
 template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_TYPE(Config, Score, "score policy");
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
@@ -63,9 +69,9 @@ template <class Config> constexpr bool checkFewConfig() {
   return true;
 }
 
-/// Returns the number of lanes that share a weight row of `vectors` 16-byte
-/// vectors: the largest power of two from 32 down to 4 that leaves few lanes
-/// idle in the last step.
+/// Returns the number of lanes that share a weight row. `vectors`: 16-byte
+/// vectors per weight row. The result is the largest power of two from 32 down
+/// to 4 that leaves few lanes idle in the last step.
 constexpr int gemvLanes(int vectors) {
   int best = 32, least = 1 << 30;
   for (int lanes = 32; lanes >= 4; lanes /= 2) {
@@ -80,8 +86,8 @@ constexpr int gemvLanes(int vectors) {
   return best;
 }
 
-/// The sizes of the mainloop. Config: Weight, Quant, Activation, kN, kK,
-/// kInterleave, kCpAsync, kThreads, Schedule with kStages and kOutputs.
+/// Sizes of the mainloop. The Config has Weight, Quant, Activation, kN, kK,
+/// kInterleave, kCpAsync, kThreads, and a Schedule with kStages and kOutputs.
 template <class Config> struct Gemv {
   using Weight = typename Config::Weight;
   using Layout = ScaleLayout<Config>;
@@ -95,11 +101,11 @@ template <class Config> struct Gemv {
   static constexpr int kGroups = 32 / kLanes;
   static constexpr int kSteps = ceilDiv(kVectors, kLanes);
   static constexpr bool kTail = kVectors % kLanes != 0;
-  /// The number of weight rows of one result: 2 for a gate and its up, else 1.
+  /// Number of weight rows per result: 2 for a gate and its up row, else 1.
   static constexpr int kParts = Config::Activation::kGated ? 2 : 1;
   static constexpr int kRows = kParts * Schedule::kOutputs;
   static constexpr int kResults = Config::kN / kParts;
-  /// The number of results of a unit.
+  /// Number of results per unit.
   static constexpr int kUnit = Schedule::kOutputs * kGroups;
   static constexpr int kUnits = ceilDiv(kResults, kUnit);
   static constexpr int kRowBytes = 512 + (Layout::kScaled ? 128 : 0);
@@ -111,16 +117,18 @@ template <class Config> struct Gemv {
                 "gate and up rows must be interleaved by 8");
   static_assert(kStages >= 2 && kRows <= 8);
   static_assert(kRowBytes % 128 == 0, "each row of a slot begins a line");
-  // The index of a 16-byte chunk of the weights has 32 bits.
+  // The index of a 16-byte weight chunk has 32 bits.
   static_assert((long long)Config::kLocalExperts * Config::kN * kVectors <
                     1ll << 32,
                 "weights of all experts must be below 64 GiB");
 
-  /// Returns the result of output p of a unit that this lane contributes to.
+  /// Returns the index of the result to which this lane contributes for output
+  /// p of a unit.
   static __device__ __forceinline__ int result(int unit, int p, int lane) {
     return unit * kUnit + p * kGroups + lane / kLanes;
   }
-  /// Returns the packed weight row of part c of a result.
+  /// Returns the packed weight row of a result's gate (c = 0) or up row (c =
+  /// 1).
   static __device__ __forceinline__ int weightRow(int result, int c) {
     if constexpr (kParts == 2)
       return result / 8 * 16 + result % 8 + c * 8;
@@ -128,7 +136,8 @@ template <class Config> struct Gemv {
       return result;
   }
 
-  /// Returns the sum over the lanes that share a row, in each of them.
+  /// Returns the sum over the lanes that share a weight row, to all of these
+  /// lanes.
   static __device__ __forceinline__ float reduce(float value) {
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2)
@@ -137,8 +146,8 @@ template <class Config> struct Gemv {
   }
 };
 
-/// Rows of lhs in shared memory, converted to the type of the weights, with
-/// their scales.
+/// Rows of lhs in shared memory, converted to the element type of the weights,
+/// and their scales.
 template <class Config> struct GemvOperand {
   const unsigned char *data;
   const float *scales;
@@ -147,16 +156,16 @@ template <class Config> struct GemvOperand {
   static constexpr int kScales =
       ScaleLayout<Config>::kByGroup ? ScaleLayout<Config>::kGroups : 1;
   static constexpr int kLineBytes = 128;
-  /// Returns the bytes of the rows and scales. The ring follows them, so they
-  /// are rounded up to a 128-byte line: a 32-byte sector that is copied to two
-  /// sectors of shared memory is read from L2 twice.
+  /// Returns the bytes of the rows and their scales, rounded up to a 128-byte
+  /// line. The ring follows and must be aligned: copying a 32-byte sector to
+  /// two sectors of shared memory would read it from L2 twice.
   static constexpr int bytes(int rows) {
     int scales = ScaleLayout<Config>::kScaled ? rows * kScales * 4 : 0;
     return ceilDiv(rows * kRowBytes + scales, kLineBytes) * kLineBytes;
   }
 };
 
-/// The stream of weights of one warp.
+/// The weights and scales that one warp reads, through its ring.
 template <class Config> struct GemvStream {
   using G = Gemv<Config>;
   using Layout = typename G::Layout;
@@ -164,13 +173,13 @@ template <class Config> struct GemvStream {
 
   const Weight *rhs;
   const float *rhsScale;
-  unsigned ring;          ///< shared address of this thread in slot 0
-  int lane, items;        ///< items: of this warp
+  unsigned ring;   ///< shared-memory address of this thread's chunk in slot 0
+  int lane, items; ///< items: number of items of this warp
   int item = 0, step = 0; ///< position of the next copy
   unsigned writeSlot = 0, readSlot = 0;
-  unsigned chunk[G::kRows]; ///< chunk index of the next copy
+  unsigned chunk[G::kRows]; ///< index of the next 16-byte chunk of each row
   unsigned scaleAt[G::kRows];
-  unsigned exists = 0; ///< bit r: weight row r exists
+  unsigned exists = 0; ///< bit r is 1 if weight row r exists
 
   __device__ __forceinline__ GemvStream(const Weight *rhs,
                                         const float *rhsScale, unsigned ring,
@@ -188,7 +197,7 @@ template <class Config> struct GemvStream {
   }
 
   /// Issues the copies of one step, if a step is left, and commits a group in
-  /// any case. itemOf(i) returns {expert, unit} of this warp's i-th item.
+  /// either case. itemOf(i) returns {expert, unit} of this warp's i-th item.
   template <class ItemOf> __device__ __forceinline__ void copy(ItemOf itemOf) {
     if (item < items) {
       if (step == 0) {
@@ -219,7 +228,7 @@ template <class Config> struct GemvStream {
         chunk[r] += G::kLanes;
       }
       if constexpr (Layout::kScaled) {
-        // The scale of a whole row is copied with its last step.
+        // A per-row scale is copied with the row's last step.
         if (Layout::kByGroup || step == G::kSteps - 1) {
           int group =
               Layout::kByGroup ? minimum(column, G::kVectors - 1) / 8 : 0;
@@ -240,15 +249,16 @@ template <class Config> struct GemvStream {
       writeSlot = 0;
   }
 
-  /// Fills the ring, before the first multiplication.
+  /// Fills the ring. Called before the first multiply().
   template <class ItemOf> __device__ __forceinline__ void fill(ItemOf itemOf) {
 #pragma unroll 1
     for (int i = 0; i < G::kStages - 1; ++i)
       copy(itemOf);
   }
 
-  /// Computes this lane's part of the products of the next item. `rows`: the
-  /// rows of its tile. `row[i]`: the row of the operand for row i of the tile.
+  /// Computes this lane's part of the next item's products. `rows`: number of
+  /// rows in the item's tile. `row[i]`: row of `lhs` for row i of the tile.
+  /// `sums`: the products, by row of the tile and weight row.
   template <class ItemOf>
   __device__ __forceinline__ void
   multiply(ItemOf itemOf, const GemvOperand<Config> &lhs,

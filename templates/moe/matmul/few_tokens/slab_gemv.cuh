@@ -5,19 +5,28 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mainloop of few tokens for weights in slabs: codes (quantized values) in
-// MMA fragment order (moe/math/slabs.cuh). A step of a warp has two or more
-// slabs of 16 weight rows by 64 of k. The warp converts them in registers and
-// multiplies them by up to 4 rows of lhs with mma.sync. Codes, their scales and
-// the rows of lhs pass through a ring in shared memory. A slot belongs to one
-// warp, and kStages - 1 steps of a warp are in flight all the time, also across
-// items.
+// The mainloop of few-token kernels for weights in slabs, which are codes
+// (quantized values) in MMA fragment order (moe/math/slabs.cuh).
 //
-// An item is one unit of weight rows with all products that the CTA adds up for
-// them: the steps of one tile of lhs rows, or of several tiles. The warps of a
-// CTA share the steps of an item, and one of them adds up their sums. A step of
-// a unit of 16 rows has two slabs along k. A step of 32 or 64 rows has one, and
-// its slabs share the copied rows of lhs.
+//   Input:   codes, scales and zero points of the weights; rows of lhs, in
+//            tiles of up to 4 rows for one expert
+//   Output:  the products of each tile with units of 16, 32 or 64 weight rows
+//
+// The work of a CTA is a list of items. An item is one unit of weight rows with
+// all products that the CTA adds up for it: for one tile of lhs rows, or for
+// several tiles. An item is divided into steps along k, and the steps are
+// divided among the CTA's warps. One warp adds up the warps' partial sums.
+//
+// In a step, a warp converts two or more slabs (16 weight rows by 64 elements
+// of k each) in registers and multiplies them by the rows of lhs with mma.sync.
+// In a unit of 16 rows, a step has two slabs along k. In a unit of 32 or 64
+// rows, it has one slab along k, and the slabs of different rows share the
+// copied rows of lhs.
+//
+// Codes, scales and rows of lhs pass through a ring in shared memory. A slot of
+// the ring belongs to one warp, so warps do not synchronize within an item.
+// Each warp always has kStages - 1 steps in flight, also across items, because
+// the run time is bounded by the reads of weights.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,14 +45,14 @@ template <class Config>
 inline constexpr bool readsSlabs =
     requires { requires Config::Quant::kDequantizes; };
 
-/// The sizes of the mainloop. Config: Weight, Input, Quant, kN, kK, kTokens,
-/// kThreads, Schedule with kStages and kUnitRows, and the members that
-/// moe/quant/slab_codes.cuh needs. kColumns: the number of sums of a weight
+/// Sizes of the mainloop. The Config has Weight, Input, Quant, kN, kK, kTokens,
+/// kThreads, a Schedule with kStages and kUnitRows, and the members that
+/// moe/quant/slab_codes.cuh needs. `kColumns`: number of results per weight
 /// row.
 template <class Config, int kColumns> struct SlabGemv {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
-  /// The numbers of weight rows and of slabs of a unit.
+  /// Number of weight rows, and of slabs along the rows, per unit.
   static constexpr int kRows = Config::Schedule::kUnitRows;
   static constexpr int kUnitSlabs = kRows / Codes::kSlabRows;
   static_assert(kUnitSlabs * Codes::kSlabRows == kRows &&
@@ -52,16 +61,17 @@ template <class Config, int kColumns> struct SlabGemv {
   static constexpr int kTileRows = routing::kTileRowsOf<Config>;
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Config::Schedule::kStages;
-  /// The number of units of an expert, then along k the numbers of slabs of a
-  /// step, of slabs of a unit and of steps of a unit.
+  /// kUnits: units per expert. Along k: kOfStep slabs per step, kSlabs slabs
+  /// per unit, and kSteps steps per unit.
   static constexpr int kUnits = Config::kN / kRows;
   static constexpr int kOfStep = kUnitSlabs == 1 ? 2 : 1;
   static constexpr int kSlabs = Config::kK / Codes::kColumns;
   static constexpr int kSteps = ceilDiv(kSlabs, kOfStep);
-  /// True if the last step of a unit has only one slab along k.
+  /// True if a unit's last step has only one slab along k.
   static constexpr bool kOdd = kSlabs % kOfStep != 0;
 
-  /// The number of scale groups of a step. The slabs of a step may share one.
+  /// kShares: true if the slabs of a step share scale groups. kGroups: scale
+  /// groups per step.
   static constexpr bool kShares =
       Numbers::kGroups == 1 ||
       Numbers::kGroupK % (kOfStep * Codes::kColumns) == 0;
@@ -69,10 +79,10 @@ template <class Config, int kColumns> struct SlabGemv {
       Numbers::kBlockGroups * (kShares ? 1 : kOfStep);
 
   /// The layout of a slot: the codes of a step, their scales and zero points,
-  /// and the columns of the rows of lhs. Rows of lhs are padded so that
+  /// and the step's columns of the lhs rows. Rows of lhs are padded so that
   /// ldmatrix has no bank conflicts.
   static constexpr int kScaleBytes =
-      kRows * int(sizeof(typename Config::Scale)); ///< of a group
+      kRows * int(sizeof(typename Config::Scale)); ///< bytes per group
   static constexpr int kZeroBytes = Config::kZeroPoint ? kRows : 0;
   static constexpr int kScales = kOfStep * kUnitSlabs * Codes::kSlabBytes;
   static constexpr int kZeros = kScales + kGroups * kScaleBytes;
@@ -82,8 +92,8 @@ template <class Config, int kColumns> struct SlabGemv {
   static constexpr int kSlotBytes = kLhs + kTileRows * kLhsRowBytes;
   static constexpr int kRingBytes = kWarps * kStages * kSlotBytes;
 
-  /// The partial sums of all warps for one item. There are two buffers, so that
-  /// the next item does not overwrite them.
+  /// The partial sums of all warps for one item. There are two buffers, because
+  /// warps write the next item's sums while one warp still reads these.
   static constexpr int kSums = kRows * kColumns;
   static constexpr int kSumBytes = 2 * kWarps * kSums * 4;
   static constexpr int kBytes = kRingBytes + kSumBytes;
@@ -93,19 +103,20 @@ template <class Config, int kColumns> struct SlabGemv {
   static_assert(kStages >= 2);
 };
 
-/// Some rows of lhs of one expert, and one unit of its weight rows.
+/// Some rows of lhs for one expert, and one unit of the expert's weight rows.
 struct SlabTile {
   int expert, unit;
-  int firstRow, rows; ///< in the order of experts
+  int firstRow, rows; ///< sorted rows
 };
 
-/// The mainloop of one warp. Items describes the work of the CTA:
-///   count                number of items
-///   steps(item)          steps of an item, kSteps for each of its tiles
-///   tile(item, t)        its t-th tile, a SlabTile
-///   lhsAt(row)           offset in elements of the row of lhs of a sorted row
-///   second(tile, i, s)   stores the second scales of the thread's two rows of
-///                        slab i in s
+/// The mainloop of one warp. `Items` describes the work of the CTA:
+///
+///   count               number of items
+///   steps(item)         number of steps in an item, kSteps per tile
+///   tile(item, t)       the item's t-th tile, a SlabTile
+///   lhsAt(row)          offset, in elements, of a sorted row's row of lhs
+///   second(tile, i, s)  stores in s the second scales of the thread's two rows
+///                       in slab i
 template <class Config, int kColumns, class Items> struct SlabStream {
   using G = SlabGemv<Config, kColumns>;
   using Numbers = typename G::Numbers;
@@ -115,8 +126,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
 
   const Args &args;
   const Items &items;
-  unsigned ring; ///< shared address of this warp's slots
-  float *sums;   ///< in shared memory, for all warps
+  unsigned ring; ///< shared-memory address of this warp's slots
+  float *sums;   ///< partial sums of all warps, in shared memory
   int warp, lane;
 
   __device__ __forceinline__ SlabStream(const Args &args, const Items &items,
@@ -128,24 +139,24 @@ template <class Config, int kColumns, class Items> struct SlabStream {
            unsigned(warp * G::kStages * G::kSlotBytes);
   }
 
-  /// Returns the bound of this warp's share of an item's steps: the first step
-  /// for bound = 0, the end for bound = 1.
+  /// Returns the range of an item's steps that this warp computes: the first
+  /// step for bound = 0, the end for bound = 1.
   __device__ __forceinline__ int share(int item, int bound) const {
     int turn = (warp + item) % G::kWarps + bound;
     return int(unsigned(items.steps(item) * turn) / unsigned(G::kWarps));
   }
 
-  /// The rows of lhs that a warp copies at a time, and the number of copies for
-  /// the rows of a tile.
+  /// Number of lhs rows that a warp copies with one instruction, and number of
+  /// such copies for the rows of a tile.
   static constexpr int kLhsRows = 32 / G::kLhsLanes;
   static constexpr int kLhsTurns = ceilDiv(G::kTileRows, kLhsRows);
 
-  /// The iteration over the steps of the warp, with their addresses.
+  /// Position of the next copy in the warp's steps, with its global addresses.
   struct Walk {
-    int item = -1, step = 0, end = 0; ///< step: over all tiles of an item
+    int item = -1, step = 0, end = 0; ///< step: over all of the item's tiles
     int k = 0;
-    const char *codes, *numbers; ///< for this lane
-    const char *lhs[kLhsTurns];  ///< null: the tile lacks the row
+    const char *codes, *numbers; ///< addresses for this lane
+    const char *lhs[kLhsTurns];  ///< null if the tile lacks the row
   };
   __device__ __forceinline__ void next(Walk &walk) const {
     if (++walk.step >= walk.end) {
@@ -170,7 +181,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     walk.codes = reinterpret_cast<const char *>(args.rhs) +
                  block * G::kSlabs * Codes::kBlockBytes +
                  slab * Codes::kSlabBytes + lane * 16;
-    // A lane copies 16 bytes of the scales or of the zero points of a group.
+    // A lane copies 16 bytes of a group's scales or of its zero points.
     const long long number =
         block * Numbers::kGroups * Codes::kRows + slab * Codes::kSlabRows;
     walk.numbers = reinterpret_cast<const char *>(args.rhs_scale) +
@@ -191,8 +202,9 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     }
   }
 
-  /// The lanes that copy a group's scales, a group's zero points, the scales of
-  /// all groups, and the zero points of all groups.
+  /// Number of lanes that copy: the scales of one group (kPieces), the zero
+  /// points of one group (kZeroPieces), the scales of all groups (kOfScales),
+  /// and the zero points of all groups (kOfZeros).
   static constexpr int kPieces = G::kScaleBytes / 16;
   static constexpr int kZeroPieces = maximum(G::kZeroBytes / 16, 1);
   static constexpr int kOfScales = G::kGroups * kPieces;
@@ -200,7 +212,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   static_assert(kOfScales + kOfZeros <= 32,
                 "each lane copies the numbers of a step once");
 
-  /// Issues the copies of the weights of a step and of their scales.
+  /// Issues the copies of a step's codes, scales and zero points.
   __device__ __forceinline__ void copyWeights(const Walk &walk,
                                               unsigned slot) const {
     constexpr int kVectors = G::kUnitSlabs * Codes::kVectors;
@@ -227,7 +239,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
                                     true);
     }
   }
-  /// Issues the copies of the rows of lhs of a step. The last step may lack a
+  /// Issues the copies of a step's lhs columns. The last step may have only one
   /// slab.
   __device__ __forceinline__ void copyLhs(const Walk &walk,
                                           unsigned slot) const {
@@ -249,9 +261,9 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       slot = 0;
   }
 
-  /// The sums of a thread for the slabs of a unit: rows g and g + 8 by columns
-  /// 2 t and 2 t + 1. A unit of one slab alternates between two sets of sums,
-  /// so that an MMA does not depend on the previous one.
+  /// A thread's accumulators for a unit's slabs: rows g and g + 8 by columns 2
+  /// t and 2 t + 1. A unit of one slab alternates between two sets of
+  /// accumulators, so that an MMA does not depend on the previous MMA.
   static constexpr int kSumsOfSlab = G::kUnitSlabs == 1 ? 2 : 1;
   struct Sums {
     float of[G::kUnitSlabs][kSumsOfSlab][4];
@@ -259,18 +271,19 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   using Scaling = SlabScaling<Config>;
   using Slab = typename Scaling::Slab;
   static constexpr int kScaleBytes = int(sizeof(typename Config::Scale));
-  /// The number of slabs whose codes a thread holds at a time. Codes with
-  /// exponents need more registers for the conversion; four of them caused
-  /// spills.
+  /// Number of slabs whose codes a thread holds at a time. Codes other than i4
+  /// need more registers for the conversion; with four slabs, registers
+  /// spilled.
   static constexpr int kOfPass = kSame<typename Config::Weight, i4>
                                      ? G::kUnitSlabs
                                      : minimum(G::kUnitSlabs, 2);
 
-  /// Adds the products of the slabs in a slot to the sums.
+  /// Adds the products of the slabs in a slot to the accumulators. `both`: true
+  /// if the step has both of its slabs along k.
   __device__ __forceinline__ void multiply(unsigned slot, bool both,
                                            Sums &sums) const {
-    // Matrix rows past kTileRows - 1 read that row again. Sums of rows that the
-    // tile lacks are ignored.
+    // ldmatrix reads 8 rows. Addresses past row kTileRows - 1 repeat that row.
+    // The results of rows that the tile lacks are ignored.
     unsigned rows =
         slot + unsigned(G::kLhs +
                         minimum(lane % 8, G::kTileRows - 1) * G::kLhsRowBytes +
@@ -294,7 +307,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
                   unsigned((ofStep * G::kUnitSlabs + slab) * Codes::kSlabBytes),
               slot + unsigned(G::kScales + number * kScaleBytes),
               slot + unsigned(G::kZeros + number), lane);
-          isLarge |= Scaling::Converter::kHasLarge && slabs[i].isLarge;
+          isLarge |= Scaling::Converter::kBranchesOnLarge && slabs[i].isLarge;
         }
         if (isLarge) [[unlikely]]
           multiplySlabs<true>(slabs, columns, sums.of + first);
@@ -303,8 +316,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
       }
     }
   }
-  /// Converts slabs to operands and adds their products. `columns`: the shared
-  /// address of this lane's row of an lhs matrix.
+  /// Converts slabs to operands and adds their products to the accumulators.
+  /// `columns`: shared-memory address of this lane's ldmatrix row of lhs.
   template <bool kLarge>
   static __device__ __forceinline__ void
   multiplySlabs(const Slab (&slabs)[kOfPass], unsigned columns,
@@ -328,11 +341,12 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     }
   }
 
-  /// Returns the sums of a warp for an item, in shared memory.
+  /// Returns the shared-memory address of warp `ofWarp`'s partial sums for an
+  /// item.
   __device__ __forceinline__ float *sumsOf(int item, int ofWarp) const {
     return sums + (item % 2 * G::kWarps + ofWarp) * G::kSums;
   }
-  /// Returns the sum over the warps.
+  /// Returns the result for a weight row and column: the sum over all warps.
   __device__ __forceinline__ float total(int item, int row, int column) const {
     float sum = 0.0f;
 #pragma unroll
@@ -341,10 +355,13 @@ template <class Config, int kColumns, class Items> struct SlabStream {
     return sum;
   }
 
-  /// Runs all items. await() returns when the rows of lhs may be read.
-  /// add(tile, sums, to) adds a thread's sums of a slab of a tile to the sums
-  /// of its warp. finish(item) is called by one warp when all warps have added
-  /// their sums.
+  /// Runs all items.
+  ///
+  ///   await()               waits until the rows of lhs may be read
+  ///   add(tile, sums, to)   adds a thread's accumulators for a tile's slab to
+  ///                         the partial sums of its warp
+  ///   finish(item)          is called by one warp after all warps have added
+  ///                         their partial sums
   template <class Await, class Add, class Finish>
   __device__ __forceinline__ void run(Await await, Add add,
                                       Finish finish) const {
@@ -394,8 +411,8 @@ template <class Config, int kColumns, class Items> struct SlabStream {
 #pragma unroll 1
         for (; step < last; ++step) {
           ptx::waitForCopies<G::kStages - 2>();
-          // The copies of all lanes are complete, and no lane still reads the
-          // slot that is written next.
+          // The copies of all lanes are complete. After __syncwarp(), no lane
+          // reads the slot that is written next.
           __syncwarp();
           copy(true);
           multiply(ring + readSlot,

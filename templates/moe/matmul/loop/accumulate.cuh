@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mainloop of an engine whose MMA instructions accumulate over all of k.
+// The mainloop of engines whose MMA instructions accumulate over all of k.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,8 +17,8 @@
 
 namespace moe {
 
-/// The mainloop whose accumulators stay where the MMAs write them. One group of
-/// MMAs is always in flight, so a pipeline stage is released one step late.
+/// Accumulates in the registers that the MMAs write. One wgmma group is always
+/// in flight, so a pipeline stage is released one k tile late.
 struct Accumulate {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,

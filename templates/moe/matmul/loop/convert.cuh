@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mainloops of an engine whose weights are codes (quantized values). A warp
-// converts the codes of its weight rows in registers, which are the first
-// operand of the MMA.
+// The mainloops of engines whose weights are codes (quantized values) in slabs.
+// A warp converts the codes of its weight rows in registers, which are operand
+// A of the MMAs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,10 +19,10 @@
 
 namespace moe {
 
-/// The mainloop that converts weights in registers, 16 columns of 64 rows at a
-/// time. Two sets of registers alternate: one is converted while MMAs read the
-/// other. A pipeline stage is released after the first MMAs of the next one
-/// were issued.
+/// Converts weights in registers, one step of k (16 columns) of 64 rows at a
+/// time, and accumulates over all of k. Two register sets alternate: one set is
+/// converted while MMAs read the other set. A pipeline stage is released after
+/// the first MMAs of the next stage were issued.
 struct FromRegisters {
   /// Converts and multiplies the steps of one pipeline stage. `release()`
   /// releases the previous pipeline stage.
@@ -31,13 +31,13 @@ struct FromRegisters {
   multiply(Worker &worker, const Slabs &slabs, unsigned columns,
            Release release) {
     constexpr int kAtoms = Worker::kSize / Worker::kAtomSize;
-    // MMAs of a group. Each one needs four more registers.
+    // Number of MMAs per wgmma group. Each MMA needs four more registers.
     constexpr int kBatch = kLeavesRegisters || Worker::kSize <= 16 ? 2 : 1;
     unsigned registers[2][kBatch][4];
 #pragma unroll
     for (int first = 0; first < 4 * kAtoms; first += kBatch) {
       auto &set = registers[first / kBatch % 2];
-      // The MMAs that read this set of registers have completed.
+      // Waits until the MMAs that read this register set have completed.
       ptx::waitForMultiplies<1>();
       if (first == kBatch)
         release();
@@ -84,15 +84,15 @@ struct FromRegisters {
   }
 };
 
-/// The mainloop that converts as FromRegisters does, and adds the accumulators
-/// of each pipeline stage to totals. Meanwhile the MMAs of other warpgroups
-/// keep the tensor cores busy.
+/// Converts weights like FromRegisters, and adds the partial accumulators of
+/// each pipeline stage to totals. Meanwhile the MMAs of other warpgroups keep
+/// the tensor cores busy.
 struct PromoteFromRegisters {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &,
                                              const Operands &operands,
                                              Ring &ring, SplitSteps steps) {
-    // The totals of two pieces leave few registers.
+    // Number of register sets. The totals of two pieces leave few registers.
     constexpr int kSets = Worker::kPieces > 1 ? 2 : 4;
     int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
 #pragma unroll 1
@@ -106,7 +106,7 @@ struct PromoteFromRegisters {
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
           auto &set = registers[step % kSets];
-          // The MMA that reads this set of registers has completed.
+          // Waits until the MMA that reads this register set has completed.
           if (step >= kSets)
             ptx::waitForMultiplies<kSets - 1>();
           slab.convert(step, set);
@@ -128,9 +128,9 @@ struct PromoteFromRegisters {
   }
 };
 
-/// Like PromoteFromRegisters, for weights with separate scales for each step.
-/// One step is multiplied while the accumulators of the previous one are added
-/// to totals, if enough registers are left.
+/// Like PromoteFromRegisters, for weights with separate scales for each step of
+/// k. If enough registers are left, one step is multiplied while the partial
+/// accumulators of the previous step are added to totals.
 struct PromoteSteps {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &,

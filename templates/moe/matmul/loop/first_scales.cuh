@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// If tokens are the rows of an instruction, the scales of whole tokens are
-// copied with the first pipeline stage of a tile.
+// The per-token scales of a Fragment whose rows are tokens. They are copied to
+// shared memory with the first pipeline stage of a tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,15 +16,15 @@
 
 namespace moe {
 
-/// Reads the scales that arrive with the first pipeline stage of a tile, if the
-/// scales have that form.
+/// Reads the scales that arrive with a tile's first pipeline stage, if `scales`
+/// has readFirst().
 template <class Scales, class Operands, class Ring>
 __device__ __forceinline__ void
 readFirst(Scales &scales, const Operands &operands, const Ring &ring, int k) {
   if constexpr (requires { scales.readFirst(0u); }) {
     operands.await(ring);
     scales.readFirst(operands.scales(k, ring.stage));
-    // All lanes must have read the scales, because one lane releases the stage.
+    // All lanes must have read the scales before one lane releases the stage.
     __syncwarp();
   }
 }

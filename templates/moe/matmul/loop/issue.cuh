@@ -5,11 +5,14 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mainloop of an engine whose MMAs are issued by one thread and accumulate
-// in tensor memory. The first warp of a warpgroup iterates over the pipeline
-// stages. The completion of a stage's MMAs releases the stage. All warps wait
-// for the last MMAs and then load the accumulators. Promoted accumulators are
-// loaded after each pipeline stage, while the next one is multiplied.
+// The mainloops of engines whose MMAs are issued by one thread and accumulate
+// in tensor memory. In Issue, the first warp of a warpgroup iterates over the
+// pipeline stages. The completion of a stage's MMAs arrives at the stage's
+// mbarrier `empty`. All warps then wait for the tile's last MMAs and load the
+// accumulators.
+//
+// IssuePromoted adds partial accumulators to f32 totals. All warps load the
+// accumulators of each pipeline stage while the next stage is multiplied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -57,7 +60,8 @@ struct Issue {
     ptx::waitForBarrier(operands.multiplied(0), (ring.tiles() - 1) & 1);
     ptx::fenceAfterBarrier();
     worker.read(operands.sums, tokens);
-    // The MMAs of the next tile overwrite what all warps have read.
+    // Orders these reads before the next tile's MMAs, which overwrite the
+    // accumulators.
     ptx::fenceBeforeBarrier();
     ptx::synchronize(operands.barrier(), 128);
   }
@@ -112,8 +116,8 @@ struct IssuePromoted {
         }
       }
       operands.giveBack(ring.stage);
-      // The stage after the next one overwrites the accumulators that all warps
-      // have read.
+      // Orders these reads before the MMAs of the stage after the next one,
+      // which overwrite the same accumulators.
       ptx::fenceBeforeBarrier();
       ptx::synchronize(operands.barrier(), 128);
       ring.advance();

@@ -5,26 +5,38 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The loops of a warpgroup over the steps of k of a tile. A loop accesses the
-// pipeline stages through a type Operands:
+// The mainloops of a consumer warpgroup: loops over the k tiles (pipeline
+// stages) of an output tile. A loop accesses the pipeline stages through a type
+// Operands, which each kernel defines:
 //
-//   kTakesTurns          two warpgroups issue MMAs in turn
-//   await(ring)          returns when the stage is full
-//   rows(k, stage)       shared-memory address of the rows of the instruction
-//   columns(k, stage)    shared-memory address of the columns
-//   weights(stage)       shared-memory address of the CTA's weights
+//   kTakesTurns          true if two warpgroups issue MMAs in turn
+//   await(ring)          waits until the stage is full
+//   rows(k, stage)       returns the shared-memory address of the MMA's row
+//                        operand
+//   columns(k, stage)    returns the address of the MMA's column operand
+//   weights(stage)       returns the address of all of the CTA's weights
 //   block                index of the warpgroup's first block of 64 weight rows
-//   scales(k, stage)     shared-memory address of the tokens' scales
-//   weightScales(stage)  shared-memory address of the scales of the warpgroup's
-//                        weights
+//   scales(k, stage)     returns the address of the tokens' scales
+//   weightScales(stage)  returns the address of the warpgroup's weight scales
 //   giveBack(stage)      releases the stage for this warpgroup
-//   beginTurn()          with kTakesTurns: waits for the warpgroup's turn
-//   endTurn()            with kTakesTurns: passes the turn on
+//   beginTurn()          waits for the warpgroup's turn [if kTakesTurns]
+//   endTurn()            passes the turn to the other warpgroup [if
+//                        kTakesTurns]
 //
-// The engine determines the loop. Accumulate uses no scales. Promote multiplies
-// partial accumulators by their scales. FromRegisters converts weights,
-// PromoteFromRegisters does both, and PromoteSteps promotes after each step.
-// Issue and IssuePromoted are for accumulators in tensor memory.
+// Loops for accumulators in tensor memory also use sums, paddedTokens(),
+// emptyBarrier(), multiplied() and barrier(), see
+// moe/matmul/roles/produce_consume.cuh.
+//
+// The engine and its weights determine the loop:
+//
+//   Accumulate            accumulates over all of k; no scales in the loop
+//   Promote               scales the partial accumulators of each stage and
+//                         adds them to totals
+//   FromRegisters         converts weights in registers, then like Accumulate
+//   PromoteFromRegisters  converts weights in registers, then like Promote
+//   PromoteSteps          like PromoteFromRegisters, but for each step of k
+//   Issue                 like Accumulate, for tensor memory
+//   IssuePromoted         like Promote, for tensor memory
 //
 //===----------------------------------------------------------------------===//
 
@@ -38,7 +50,7 @@
 
 namespace moe {
 
-/// Returns the loop of a Config's engine.
+/// Returns the mainloop for a Config's engine and weights.
 template <class Config> constexpr auto mainloopOf() {
   using Mma = typename Config::Mma;
   constexpr bool kStepGroups =

@@ -5,18 +5,21 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Computes sums += lhs tile (kTileM x kK) * rhs tile (kTileN x kK)^T for any
-// grid engine. All threads copy 16-byte chunks of both operands to a ring of
-// kStages pipeline stages with cp.async; kStages - 1 stages are in flight. MMAs
-// read from the ring while the operands of the next step are loaded into
-// registers. Rows that do not exist and chunks past kK are filled with zeros;
-// global memory is not read there.
+// The mainloop of grid engines. It computes, for any such engine,
+//
+//   accumulators += lhs tile (kTileM x kK) * rhs tile (kTileN x kK)^T
+//
+// All threads copy 16-byte chunks of both operands with cp.async to a ring of
+// kStages pipeline stages; kStages - 1 stages are in flight. Two operand
+// register sets alternate: MMAs use one set while the operands of the next step
+// are loaded into the other set. Rows past the end and chunks past kK are
+// filled with zeros without reading global memory.
 //
 // Weights that are dequantized (moe/quant/dequantize.cuh) are copied as codes
-// (quantized values). After their stage has arrived, they are converted to a
-// tile of the engine's element type, next to the ring. Two such tiles
-// alternate, because a fast warp may fill one while another warp still reads
-// the other.
+// (quantized values). When their pipeline stage has arrived, they are converted
+// to a tile of the engine's element type, which is outside the ring. Two such
+// tiles alternate, because a fast warp may write one tile while another warp
+// still reads the other tile.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,32 +34,34 @@
 
 namespace moe {
 
-/// Sizes of the ring of a Config.
+/// Sizes of the ring and of its pipeline stages.
 template <class Config> struct Ring {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
   using Weight = typename Config::Weight;
   static constexpr bool kCodes = dequantizes<Config>;
-  /// True for weights of 4 or 6 bits with activations of 8 bits. A row keeps
-  /// 16-byte chunks, of which the first 8 or 12 bytes are used. ldmatrix
-  /// unpacks them.
+  /// True for 4- or 6-bit weights with 8-bit activations, which are not
+  /// converted. A row has 16-byte chunks, of which the first 8 or 12 bytes are
+  /// used; ldmatrix unpacks them.
   static constexpr bool kPadded =
       !kCodes && kBits<Weight> < 8 * int(sizeof(Input));
   static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
   using Layout = Swizzle<kRowBytes>;
   static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
-  /// Bytes of a weight row in a stage, and in global memory.
+  /// Bytes of a weight row in a pipeline stage, and in global memory.
   static constexpr int kRhsRowBytes =
       kCodes ? Layout::kChunks * kCodePitch<Weight, Input> : kRowBytes;
   static constexpr int kRhsPitch = Config::kK * kBits<Weight> / 8;
-  /// Bytes along k of a tile's weight row in global memory.
+  /// Bytes of a weight row in a k tile in global memory.
   static constexpr int kRhsTileBytes = Schedule::kTileK * kBits<Weight> / 8;
-  /// Offset of the block scales of both operands in a stage, weight rows first.
+  /// Byte offset of both operands' block scales in a pipeline stage, weight
+  /// rows first.
   static constexpr int kScales = kLhsBytes + Schedule::kTileN * kRhsRowBytes;
   static constexpr int kStageBytes =
       kScales +
       (Schedule::kTileM + Schedule::kTileN) * stageScaleBytes<Config>();
-  /// Bytes of a tile of converted weights. Two such tiles follow the stages.
+  /// Bytes of a tile of converted weights. Two such tiles follow the pipeline
+  /// stages.
   static constexpr int kConvertedBytes =
       kCodes ? Schedule::kTileN * kRowBytes : 0;
   static constexpr int kConverted = Schedule::kStages * kStageBytes;
@@ -64,17 +69,18 @@ template <class Config> struct Ring {
   static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
-  /// Rows that the CTA copies in one pass, one chunk a thread.
+  /// Rows that the CTA copies in one pass, one 16-byte chunk per thread.
   static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static constexpr int kRhsPasses = ceilDiv(Schedule::kTileN, kRowsPerPass);
 
   static constexpr int kStepPairs = kSteps / 2;
-  /// Pairs of steps in one iteration of the unrolled inner loop. One pair costs
-  /// 2 % of speed; more than two cost compile time without benefit.
+  /// Pairs of steps per iteration of the unrolled inner loop. With one pair,
+  /// the loop is 2 % slower; more than two pairs cost compile time without
+  /// benefit.
   static constexpr int kUnroll = minimum(kStepPairs, 2);
-  /// Pairs of steps over which the copies of a stage are spread: all of them,
-  /// or one if memory is the bottleneck.
+  /// Pairs of steps over which the copies of a pipeline stage are spread: all
+  /// of them, or one if memory bandwidth is the bottleneck.
   static constexpr int kParts = Schedule::kTileM >= 128 ? kStepPairs : 1;
 
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
@@ -87,8 +93,8 @@ template <class Config> struct Ring {
                 "rows must be whole 16-byte chunks");
 };
 
-/// The copying half of the loop: the global and shared addresses of this
-/// thread.
+/// A thread's copies to the ring: its global and shared-memory addresses for
+/// both operands.
 template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
   using R = Ring<Config>;
   using Base = LhsCopier<Config, R>;
@@ -97,13 +103,13 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
   using Base::chunk, Base::copyLhs, Base::destination, Base::inK, Base::lhs,
       Base::row;
 
-  const char *rhs; ///< next chunk of the first row
-  int rhsRows;     ///< rows of the tile that exist, minus `row`
-  unsigned codes;  ///< like `destination`, for weights that are codes
+  const char *rhs; ///< address of the next chunk of the first row
+  int rhsRows;     ///< number of existing rows in the tile, minus `row`
+  unsigned codes;  ///< shared-memory address in stage 0, for codes
   BlockScaleCopier<Config> scales;
 
-  /// Sets the addresses of a weight tile that starts at row firstN of the
-  /// expert.
+  /// Sets the addresses of a weight tile that starts at the expert's weight row
+  /// firstN.
   __device__ __forceinline__ Copier(unsigned shared,
                                     const typename Config::Args &args,
                                     int expert, int firstN)
@@ -117,8 +123,7 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
                      chunk * (R::kRhsRowBytes / R::Layout::kChunks));
   }
 
-  /// Sets the addresses of the block scales. See LhsCopier::setLhs for
-  /// `source`.
+  /// Sets the addresses of the block scales. `source`: see LhsCopier::setLhs.
   template <class Source>
   __device__ __forceinline__ void setScales(const typename Config::Args &args,
                                             int expert, int firstN, int rows,
@@ -126,7 +131,7 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     scales.set(args, expert, firstN, rows, source);
   }
 
-  /// Issues the copies of lhs and of the block scales of both operands.
+  /// Issues the copies of lhs and of both operands' block scales.
   __device__ __forceinline__ void copyLhs(int stage, int tile) {
     Base::copyLhs(stage, tile);
     copyScales(stage, tile);
@@ -135,8 +140,8 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     scales.copy(unsigned(stage * R::kStageBytes), tile);
   }
 
-  /// Returns true if the tile has the row that this thread copies in pass i of
-  /// rhs.
+  /// Returns true if the weight tile has the row that this thread copies in
+  /// pass i.
   __device__ __forceinline__ bool inTile(int i) const {
     return Schedule::kTileN % R::kRowsPerPass == 0 ||
            row + i * R::kRowsPerPass < Schedule::kTileN;
@@ -171,14 +176,14 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     }
   }
 
-  /// Returns the shared-memory address of this thread's codes of pass i.
+  /// Returns the shared-memory address of this thread's codes for pass i.
   __device__ __forceinline__ unsigned codesOf(int i, int stage) const {
     return codes + unsigned(stage * R::kStageBytes) +
            i * R::kRowsPerPass * R::kRhsRowBytes;
   }
 
-  /// Converts the codes that this thread copied for a stage. `turn`: the
-  /// converted tile to write, 0 or 1.
+  /// Converts the codes that this thread copied to pipeline stage `stage`.
+  /// `turn`: the converted tile to write, 0 or 1.
   template <class Dequantizer>
   __device__ __forceinline__ void convert(const Dequantizer &dequantizer,
                                           int stage, int turn) {
@@ -198,8 +203,9 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
     rhs += R::kRhsTileBytes;
   }
 
-  /// Issues part `part` of R::kParts of the copies of both operands. The last
-  /// part also advances to the next k tile. `copies`: that tile exists.
+  /// Issues part `part`, of R::kParts, of both operands' copies for k tile
+  /// `tile`. The last part also advances to the next k tile. `copies`: true if
+  /// the k tile exists.
   __device__ __forceinline__ void copyPart(int part, int stage, int tile,
                                            bool copies) {
     constexpr int kPasses = R::kRhsPasses + R::kLhsPasses;
@@ -222,11 +228,14 @@ template <class Config> struct Copier : LhsCopier<Config, Ring<Config>> {
   }
 };
 
-/// Runs the mainloop, after beginRhs and beginLhs. On return no copy is in
-/// flight and the ring may be reused. A worker may have a smaller tile than the
-/// ring; it then reads the first rows of each stage. `scales`: scales of the
-/// worker's accumulators (Scales), used if the engine promotes. `dequantizer`:
-/// dequantizer of this thread's weights (Dequantizer), used if they are codes.
+/// Runs the mainloop. beginRhs and beginLhs must have been called. On return no
+/// copy is in flight, and the ring may be reused. If the worker's tile is
+/// smaller than the ring's, the worker reads the first rows of each stage.
+///
+///   scales       scales of the worker's accumulators (Scales), used if the
+///                engine promotes accumulators
+///   dequantizer  dequantizer of this thread's weights (Dequantizer), used if
+///                weights are codes
 template <class Config, class Worker, class Scales, class Dequantizer>
 __device__ __forceinline__ void
 multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
@@ -234,7 +243,7 @@ multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
   using R = Ring<Config>;
   constexpr int kStages = Config::Schedule::kStages;
   constexpr bool kPromoted = Config::Mma::kPromoted;
-  /// Tiles of k that are accumulated between two promotions.
+  /// Number of k tiles that are accumulated between two promotions.
   constexpr int kPromoteTiles =
       maximum(1, Config::Quant::kPromoteK / Config::Schedule::kTileK);
   static_assert(!kPromoted || kPromoteTiles * Config::Schedule::kTileK ==
@@ -268,8 +277,8 @@ multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
         copier.copyPart(pair, writeStage, next, next < R::kTiles);
       worker.multiply(even);
       if (last) {
-        // The next stage has arrived, and no thread reads the previous one any
-        // more.
+        // Waits until the next stage has arrived. After the CTA barrier, no
+        // thread reads the previous stage.
         ptx::commitCopies();
         ptx::waitForCopies<kStages - 2>();
         writeStage = writeStage + 1 == kStages ? 0 : writeStage + 1;

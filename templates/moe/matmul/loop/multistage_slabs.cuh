@@ -5,12 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The loop of moe/matmul/loop/multistage.cuh for weights in slabs: codes
-// (quantized values) in MMA fragment order (moe/math/slabs.cuh). A pipeline
-// stage holds the tokens of a tile, then the codes, scales and zero points of
-// its weight rows. Each warp loads the codes of its own weight rows into
-// registers and converts them there, step by step. Codes thus pass through
-// shared memory only once.
+// The mainloop of moe/matmul/loop/multistage.cuh for weights in slabs, which
+// are codes (quantized values) in MMA fragment order (moe/math/slabs.cuh). A
+// pipeline stage contains the token tile, then the codes, scales and zero
+// points of the weight rows. Each warp loads the codes of its own weight rows
+// into registers and converts them there, step by step. Codes are thus read
+// from shared memory only once, and converted weights are never written to it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +24,7 @@
 
 namespace moe {
 
-/// Sizes of the ring of a Config.
+/// Sizes of the ring and of its pipeline stages.
 template <class Config> struct SlabRing {
   using Schedule = typename Config::Schedule;
   using Stage = SlabStage<Config>;
@@ -32,18 +32,19 @@ template <class Config> struct SlabRing {
       Schedule::kTileK * int(sizeof(typename Config::Input));
   using Layout = Swizzle<kRowBytes>;
   static constexpr int kLhsBytes = Schedule::kTileM * kRowBytes;
-  /// Rounded up so that the tokens of each stage start at bank 0.
+  /// Rounded up so that the tokens of each stage start at shared-memory bank 0.
   static constexpr int kStageBytes =
       kLhsBytes + ceilDiv(Stage::kUsedBytes, 128) * 128;
   static constexpr int kBytes = Schedule::kStages * kStageBytes;
   static constexpr int kSteps = Schedule::kTileK / Config::Mma::kStepK;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
-  /// Blocks of a weight row along k, and blocks of the last stage.
+  /// Blocks of a weight row along k, and blocks of the last pipeline stage
+  /// along k.
   static constexpr int kBlocksOfK = Config::kK / Stage::Codes::kColumns;
   static constexpr int kLastBlocks =
       kBlocksOfK - (kTiles - 1) * Stage::kBlocksOfK;
   static constexpr bool kTailK = kLastBlocks < Stage::kBlocksOfK;
-  /// Token rows that the CTA copies in one pass, one chunk a thread.
+  /// Token rows that the CTA copies in one pass, one 16-byte chunk per thread.
   static constexpr int kRowsPerPass = Config::kThreads / Layout::kChunks;
   static constexpr int kLhsPasses = ceilDiv(Schedule::kTileM, kRowsPerPass);
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
@@ -52,12 +53,13 @@ template <class Config> struct SlabRing {
                 "threads must copy whole periods of the swizzle");
 };
 
-/// The copies of the codes, scales or zero points of a stage. They are
-/// contiguous for each 64 weight rows, which is called a piece here.
+/// A thread's copies of a pipeline stage's codes, scales or zero points. These
+/// are contiguous for each block of 64 weight rows; the contiguous bytes of one
+/// row block are called a piece here.
 ///
 ///   kBytes      bytes of a piece
 ///   kLastBytes  bytes of a piece in the last stage
-///   kPitch      stride in bytes from the piece of one row block to the next
+///   kPitch      stride in bytes between the pieces of consecutive row blocks
 ///   kBlocks     number of pieces in a stage
 template <class Config, int kBytes, int kLastBytes, long long kPitch,
           int kBlocks>
@@ -68,16 +70,17 @@ struct PieceCopier {
   static_assert(kBytes % 16 == 0 && kLastBytes % 16 == 0 &&
                     (kThreads % kChunks == 0 || kChunks % kThreads == 0),
                 "threads must share pieces evenly");
-  const char *from;     ///< this thread's chunk of pass 0 in stage 0
-  unsigned destination; ///< shared-memory address of that chunk in stage 0
-  int left;             ///< number of existing pieces from this one on
+  const char *from; ///< address of this thread's chunk for pass 0 of stage 0
+  unsigned destination; ///< shared-memory address of that chunk
+  int left; ///< number of existing pieces from this thread's piece on
 
-  /// Sets the addresses. `pieces`: the first piece in global memory, or null.
-  /// `blocks`: number of pieces that exist from there on.
+  /// Sets the addresses. `pieces`: the tile's first piece in global memory, or
+  /// null if the layer has no such tensor. `blocks`: number of pieces that
+  /// exist from there on.
   __device__ __forceinline__ PieceCopier(const void *pieces, unsigned shared,
                                          int blocks) {
     int block = int(threadIdx.x) / kChunks, chunk = int(threadIdx.x) % kChunks;
-    // Null if the layer has no such tensor. Nothing is copied then.
+    // Nothing is copied if `from` is null.
     from = pieces
                ? static_cast<const char *>(pieces) + block * kPitch + chunk * 16
                : nullptr;
@@ -85,13 +88,14 @@ struct PieceCopier {
     left = minimum(blocks, kBlocks) - block;
   }
 
-  /// Issues the copies of one stage. `offset`: byte offset of the stage's
-  /// pieces in global memory. `to`: byte offset of the stage in the ring.
+  /// Issues the copies of one pipeline stage. `offset`: byte offset of the
+  /// stage's pieces in global memory. `to`: byte offset of the stage in the
+  /// ring.
   __device__ __forceinline__ void copy(long long offset, unsigned to,
                                        bool isLast) const {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
-      // A pass continues within a piece, or moves to another one.
+      // The next pass continues in the same piece, or moves to another piece.
       constexpr int kInside = maximum(kChunks / kThreads, 1);
       constexpr int kOver = maximum(kThreads / kChunks, 1);
       int block = i / kInside * kOver;
@@ -107,7 +111,7 @@ struct PieceCopier {
   }
 };
 
-/// The copying half of the loop. Rows that do not exist are not copied, and
+/// A thread's copies to the ring. Weight rows past the end are not copied, and
 /// their part of a stage keeps its old contents; the results of these rows are
 /// not stored.
 template <class Config>
@@ -119,7 +123,8 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
   using Codes = typename Stage::Codes;
   using Scale = typename Config::Scale;
   static constexpr int kBlocksOfRows = Config::kN / Codes::kRows;
-  /// Bytes of the scales of one group, and groups of the last stage.
+  /// Bytes of the scales of one group (64 rows), and number of groups in the
+  /// last stage.
   static constexpr int kScaleBytes = Codes::kRows * int(sizeof(Scale));
   static constexpr int kLastGroups = maximum(Stage::groupOf(R::kLastBlocks), 1);
 
@@ -129,14 +134,14 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
   PieceCopier<Config, Stage::kScaleBytes, kLastGroups * kScaleBytes,
               (long long)Stage::kGroups * kScaleBytes, Stage::kBlocks>
       scales;
-  /// Copies nothing if there are no zero points.
+  /// The template arguments are placeholders if there are no zero points.
   PieceCopier<Config, Config::kZeroPoint ? Stage::kZeroBytes : 16,
               Config::kZeroPoint ? kLastGroups * Codes::kRows : 16,
               (long long)Stage::kGroups * Codes::kRows, Stage::kBlocks>
       zeros;
 
-  /// Sets the addresses of a weight tile that starts at row firstN of the
-  /// expert.
+  /// Sets the addresses of a weight tile that starts at the expert's weight row
+  /// firstN.
   __device__ __forceinline__ SlabCopier(unsigned shared,
                                         const typename Config::Args &args,
                                         int expert, int firstN)
@@ -156,8 +161,8 @@ struct SlabCopier : LhsCopier<Config, SlabRing<Config>> {
 
 private:
   /// Sets the addresses. `slabs`: shared-memory address of stage 0's codes.
-  /// `block`: index of the tile's first row block among those of all experts.
-  /// `blocks`: number of row blocks that exist from there on.
+  /// `block`: index of the tile's first row block among the row blocks of all
+  /// experts. `blocks`: number of the expert's row blocks from there on.
   __device__ __forceinline__ SlabCopier(unsigned slabs, unsigned shared,
                                         const typename Config::Args &args,
                                         long long block, int blocks)
@@ -177,9 +182,9 @@ private:
   }
 };
 
-/// Runs the mainloop, after beginRhs and beginLhs. On return no copy is in
-/// flight and the ring may be reused. A worker may have a smaller tile than the
-/// ring.
+/// Runs the mainloop. beginRhs and beginLhs must have been called. On return no
+/// copy is in flight, and the ring may be reused. The worker's tile may be
+/// smaller than the ring's.
 template <class Config, class Worker, class Scaling>
 __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
                                                 unsigned shared, Worker &worker,
@@ -187,7 +192,7 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
   using R = SlabRing<Config>;
   constexpr int kStages = Config::Schedule::kStages;
   constexpr int kSlabsOfBlock = 4;
-  /// Each step of k is multiplied by one part of the tokens at a time.
+  /// Each step of k is multiplied by one part of the tokens at a time (a turn).
   constexpr int kParts = Worker::kParts, kTurns = R::kSteps * kParts;
   constexpr int kBlockTurns = kTurns / R::Stage::kBlocksOfK;
   constexpr int kStepsOfBlock = R::kSteps / R::Stage::kBlocksOfK;
@@ -216,7 +221,7 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
     int next = tile + kStages - 1;
 #pragma unroll
     for (int i = 0; i < kTurns; ++i) {
-      // Nothing was copied past the last block of the last stage.
+      // The last stage has no data past its last block.
       if (R::kTailK && i == R::kLastBlocks * kBlockTurns &&
           tile == R::kTiles - 1)
         break;
@@ -231,8 +236,8 @@ __device__ __forceinline__ void multistageSlabs(SlabCopier<Config> &copier,
       if (i == 1 && next < R::kTiles)
         copier.copyLhs(writeStage, next);
       if (i == kTurns - 1) {
-        // The next stage has arrived, and no thread reads the previous one any
-        // more.
+        // Waits until the next stage has arrived. After the CTA barrier, no
+        // thread reads the previous stage.
         ptx::commitCopies();
         ptx::waitForCopies<kStages - 2>();
         __syncthreads();

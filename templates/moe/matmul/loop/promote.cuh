@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mainloop of an engine whose MMAs accumulate over one pipeline stage. The
-// accumulators are multiplied by the scales of that stage and added to f32
-// totals.
+// The mainloop of engines whose MMAs accumulate over one pipeline stage. The
+// partial accumulators of a stage are multiplied by the scales of the stage and
+// added to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,11 +20,11 @@
 
 namespace moe {
 
-/// The mainloop that adds the accumulators of each pipeline stage to totals, a
-/// piece at a time. Meanwhile the MMAs of another CTA or warpgroup keep the
-/// tensor cores busy. If a tile has so many tokens that adding takes time, the
-/// two warpgroups take turns: one starts when most MMAs of the other have
-/// completed.
+/// Adds the partial accumulators of each pipeline stage to totals, one piece
+/// (the result of one MMA instruction) at a time. Meanwhile the MMAs of another
+/// CTA or warpgroup keep the tensor cores busy. If tiles have many tokens, the
+/// additions take long, and the two warpgroups take turns: a warpgroup starts
+/// its MMAs when most MMAs of the other warpgroup have completed.
 struct Promote {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
@@ -50,7 +50,8 @@ struct Promote {
         if constexpr (Scales::kAhead > 0)
           scales.fetchTokens(ofTokens, 0, some[0]);
         if constexpr (kTurns) {
-          // The MMAs of the other warpgroup queue up after the last group.
+          // The other warpgroup's MMAs queue up after this warpgroup's last
+          // wgmma group.
           ptx::waitForMultiplies<1>();
           operands.endTurn();
         }
@@ -63,7 +64,8 @@ struct Promote {
           if (chunk + Scales::kAhead < Scales::kChunks)
             scales.fetchTokens(ofTokens, chunk + Scales::kAhead,
                                some[chunk + Scales::kAhead]);
-          // No thread reads the scales of the stage any more, either.
+          // All threads have read the scales of the stage, so it can be
+          // released.
           if (piece == kLast && chunk == Scales::kReleased)
             operands.giveBack(ring.stage);
           worker.template add<Scales::kChunk>(

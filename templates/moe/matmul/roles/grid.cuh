@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The roles of grid engines: all warps copy and multiply. The warps form a grid
-// over the tile of a CTA, and each CTA computes one tile. The last tile of an
-// expert may have few rows; a large tile then uses a worker with fewer rows.
+// The warp roles of grid engines: all warps copy and multiply. Each CTA
+// computes one tile, which is divided among a grid of warps. An expert's last
+// row tile may have few rows; a large tile then uses a worker with fewer rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +32,9 @@ namespace moe {
 
 namespace detail {
 
-/// The schedule of the worker for the last rows of an expert. It has a quarter
-/// of the rows and all warps side by side. kExists is false if the tile is
-/// small already or too narrow for that.
+/// The schedule of the worker for an expert's last rows. It has a quarter of
+/// the rows, and all warps are side by side along the weight rows. kExists is
+/// false if the tile is already small, or too narrow for this arrangement.
 template <class Schedule> struct Remainder {
   static constexpr int kTileM = Schedule::kTileM / 4;
   static constexpr int kTileN = Schedule::kTileN;
@@ -45,7 +45,8 @@ template <class Schedule> struct Remainder {
       Schedule::kTileM >= 128 && kTileN % (kWarpsN * 16) == 0;
 };
 
-/// The ring, the copier and the mainloop of a Config.
+/// The ring, the copier and the mainloop of a Config whose weights are not
+/// slabs.
 template <class Config, bool kSlabs = takesSlabs<typename Config::Mma>>
 struct Loop {
   using Ring = moe::Ring<Config>;
@@ -91,7 +92,7 @@ template <class Config> struct GroupedMatmul {
   using Input = typename Config::Input;
   static constexpr int kColumnTiles = ceilDiv(Config::kN, Schedule::kTileN);
 
-  /// Calls body(worker) with the worker that fits a tile of `rows` rows.
+  /// Calls body(worker) with a worker for a tile of `rows` rows.
   template <class Body>
   static __device__ __forceinline__ void withWorker(int rows, Body body) {
     using Few = Remainder<Schedule>;
@@ -110,8 +111,8 @@ template <class Config> struct GroupedMatmul {
                                              unsigned shared) {
     if constexpr (!Config::kTilesEarly)
       awaitPredecessor<Config>();
-    // The tile entry is read together with the count. Entries past the count
-    // are zeros.
+    // The tile entry is loaded without waiting for the tile count, which is
+    // loaded at the same time. Entries past the count are zeros.
     TileIndex index = tileOf<Schedule::kGroupM, kColumnTiles>(
         int(blockIdx.x), int(gridDim.x) / kColumnTiles);
     bool writesScale = blockIdx.x == 0 && threadIdx.x < 32;
@@ -127,7 +128,8 @@ template <class Config> struct GroupedMatmul {
     int firstN = index.n * Schedule::kTileN;
     typename Loop<Config>::Copier copier(shared, args, expert, firstN);
     beginRhs(copier);
-    // The weights are copied while the predecessor launch still computes lhs.
+    // The copies of weights overlap with the predecessor launch, which still
+    // computes lhs.
     if constexpr (Config::kTilesEarly)
       awaitPredecessor<Config>();
     auto source = [&](int r) {

@@ -5,32 +5,37 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The roles of warpgroup engines: a persistent, warp-specialized CTA. The first
-// warpgroup produces: it fills a ring of pipeline stages. One thread issues TMA
-// copies of the weights. Token rows are gathered by all producer threads with
-// cp.async, or copied by TMA, too. All copies arrive at the stage's mbarrier
-// `full`.
+// The warp roles of warpgroup engines: a persistent, warp-specialized kernel.
 //
-// Each other warpgroup consumes: it multiplies its weight rows by all tokens of
+// Producer: the first warpgroup fills a ring of pipeline stages. One thread
+// issues TMA copies of the weights. Token rows are gathered by all producer
+// threads with cp.async, or also copied by TMA. All copies arrive at the
+// stage's mbarrier `full`. Producers proceed to the next tile while consumers
+// store the previous tile.
+//
+// Consumers: each other warpgroup multiplies its weight rows by all tokens of
 // the tile, or its tokens by all weight rows. One group of MMAs is in flight,
-// and a stage is released (mbarrier `empty`) one step late. Promoted
-// accumulators require a wait after each stage. Two such warpgroups take turns,
-// or leave the tensor cores to a second CTA. Producers proceed to the next tile
-// while consumers store the last one.
+// so a stage is released (mbarrier `empty`) one k tile late. If accumulators
+// are promoted, a warpgroup must wait for its MMAs after each stage. To keep
+// the tensor cores busy meanwhile, two such warpgroups take turns, or a second
+// CTA runs on the SM.
 //
-// If 128 columns of the result share a scale, a tile consists of all column
-// tiles of such a group, one after another
-// (moe/matmul/epilogue/quantize_groups.cuh), or has whole groups
+// If 128 columns of the result share a scale, an assigned tile is either all
+// column tiles of such a group, one after another
+// (moe/matmul/epilogue/quantize_groups.cuh), or contains whole groups
 // (moe/matmul/epilogue/quantize_row_groups.cuh).
 //
-// The weight copies of the first tile are issued before griddepcontrol.wait, if
-// the predecessor launch did not write the tile list. If there are few tiles,
-// clusters of two CTAs may split the k of each (moe/matmul/roles/split.cuh).
+// With kTilesEarly, the weight copies of the first tile are issued before
+// griddepcontrol.wait. If there are few tiles, clusters of two CTAs may split
+// the k of each tile (moe/matmul/roles/split.cuh).
 //
-// The parts of a role have separate files: the tiles of a CTA
-// (moe/matmul/roles/tile_source.cuh), the copies of a stage (weight_loader.cuh
-// and token_loader.cuh in moe/matmul/feed), and the MMAs
-// (moe/matmul/loop/mainloop.cuh).
+// The parts have separate files:
+//
+//   moe/matmul/roles/tile_source.cuh   assigns tiles to CTAs
+//   moe/matmul/feed/weight_loader.cuh  copies the weights of a stage
+//   moe/matmul/feed/token_loader.cuh   copies the tokens and scales of a stage
+//   moe/matmul/loop/mainloop.cuh       issues the MMAs
+//   moe/matmul/epilogue/warpgroup.cuh  stores the results
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +74,8 @@ template <class Config> struct WarpSpecialized {
   TileSource<Config> tiles;
   WeightLoader<Config> weights;
 
-  /// Issues the copy of the weights of step k of a tile, from row firstN on.
+  /// Issues the weight copy for k tile `k` of an output tile, from weight row
+  /// firstN on.
   __device__ __forceinline__ void copyWeights(const SlotTile &tile, int firstN,
                                               int k, int stage) const {
     weights.copy(tiles.shared + unsigned(stage * S::kStageBytes), firstN, k,
@@ -78,8 +84,8 @@ template <class Config> struct WarpSpecialized {
 
   /// Runs the producer warpgroup.
   __device__ __forceinline__ void produce() const {
-    // Two different warps schedule tiles and issue TMA copies, so that the
-    // latency of one task does not delay the other.
+    // Two different warps fetch tiles and issue TMA copies, so that the latency
+    // of one task does not delay the other task.
     TileCursor<Config> cursor{tiles, threadIdx.x == S::kProducers - 32};
     bool copiesWeights = threadIdx.x == 0;
     TokenChunk<Config> chunk(tiles.shared);
@@ -88,7 +94,7 @@ template <class Config> struct WarpSpecialized {
       awaitPredecessor<Config>();
     cursor.begin();
     SlotTile tile = tiles.take(0);
-    // Number of steps of the first tile whose weight copies were already
+    // Number of the first tile's k tiles whose weight copies were already
     // issued.
     int early = 0;
     if constexpr (Config::kTilesEarly) {
@@ -147,21 +153,23 @@ template <class Config> struct WarpSpecialized {
     ptx::arriveAt(S::kTurn + (warpgroup ^ 1), 256);
   }
 
-  /// The operands of a warpgroup in the ring (moe/matmul/loop/mainloop.cuh).
+  /// A warpgroup's operands in the ring, as moe/matmul/loop/mainloop.cuh reads
+  /// them.
   struct Operands {
     static constexpr bool kTakesTurns = S::kTakeTurns;
     const Barriers<Config> &barriers;
     unsigned shared; ///< shared-memory address of the ring
-    unsigned own;    ///< address of the warpgroup's rows in the first stage
+    unsigned own;    ///< address of the warpgroup's rows in stage 0
     int warpgroup;
-    int block;     ///< index of its first block of 64 weight rows
+    int block;     ///< index of the first block of 64 weight rows
     bool releases; ///< true if this thread releases stages
     int tokens;    ///< tokens of the tile
     unsigned sums; ///< tensor-memory address of the accumulators
 
     __device__ __forceinline__ void await(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
-      // Data that TMA wrote needs no proxy fence.
+      // Data that TMA wrote needs no proxy fence; data that cp.async wrote
+      // does.
       if constexpr (!mapsRows<Config>)
         ptx::fenceShared();
     }
@@ -187,8 +195,8 @@ template <class Config> struct WarpSpecialized {
       if (releases)
         ptx::arrive(barriers.empty(stage));
     }
-    /// Returns the number of tokens to multiply. Tokens past the tile's are
-    /// zeros.
+    /// Returns the number of tokens to multiply, a multiple of 16. Tokens past
+    /// the end of the tile are zeros.
     __device__ __forceinline__ int paddedTokens() const {
       return ceilDiv(tokens, 16) * 16;
     }
@@ -198,7 +206,7 @@ template <class Config> struct WarpSpecialized {
     __device__ __forceinline__ unsigned multiplied(int stage) const {
       return barriers.multiplied(warpgroup, stage);
     }
-    /// Returns the named barrier of the warpgroup.
+    /// Returns the warpgroup's named barrier.
     __device__ __forceinline__ int barrier() const {
       return S::kInLoop + warpgroup;
     }
@@ -210,10 +218,10 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
-  /// The accumulators of a warpgroup for a full tile.
+  /// A warpgroup's accumulators for a full tile.
   using Sums = typename Config::Mma::template Worker<Schedule::kTileM>;
 
-  /// One tile of a consumer warpgroup.
+  /// The work of a consumer warpgroup for one tile.
   struct Consumer {
     const WarpSpecialized &cta;
     const SlotTile &tile;
@@ -248,12 +256,12 @@ template <class Config> struct WarpSpecialized {
       }
     }
 
-    /// The mainloop for the number of tokens that withTokens selects. The
-    /// epilogue is shared by all of these numbers.
+    /// Runs the mainloop for the token count that withTokens selects. All token
+    /// counts share the epilogue, which therefore is not in this class.
     template <class Scales> struct Parts {
       Consumer &consumer;
       const WeightScales<Config> &ofRows;
-      Sums &sums; ///< uninitialized at first
+      Sums &sums; ///< uninitialized until run()
       Scales &scales;
 
       template <int kTokens> __device__ __forceinline__ void run() {
@@ -271,7 +279,7 @@ template <class Config> struct WarpSpecialized {
       }
     };
 
-    /// Like Parts, but the epilogue is instantiated for each number of tokens.
+    /// Like Parts, but with a separate epilogue for each token count.
     struct Widths {
       Consumer &consumer;
       const WeightScales<Config> &ofRows;
@@ -315,7 +323,7 @@ template <class Config> struct WarpSpecialized {
         store(worker, static_cast<const Input *>(nullptr));
     }
 
-    /// Runs the mainloop, and the exchange of a split tile.
+    /// Runs the mainloop and, for a split tile, the exchange of accumulators.
     template <class Worker, class Scales>
     __device__ __forceinline__ void multiply(Worker &worker, Scales &scales) {
       unsigned shared = cta.tiles.shared;
@@ -340,15 +348,15 @@ template <class Config> struct WarpSpecialized {
       return 0;
     }
 
-    /// Recomputes `thread` and `warpgroup`, because the mainloop leaves few
-    /// registers to keep them.
+    /// Recomputes `thread` and `warpgroup`, because the mainloop has no
+    /// registers left to keep them.
     __device__ __forceinline__ void find() {
       int index = ptx::threadIndex();
       thread = index % 128;
       warpgroup = S::kGroups == 1 ? 0 : index / 128 - 1;
     }
 
-    /// Adds up the accumulators of the CTAs of a split tile.
+    /// For a split tile, adds up the accumulators of the cluster's CTAs.
     template <class Worker>
     __device__ __forceinline__ void exchange(Worker &worker) {
       constexpr int kConsumers = 32 * Schedule::kConsumerWarps;
@@ -373,14 +381,14 @@ template <class Config> struct WarpSpecialized {
                       activationOf<Config>(args, tile.expert));
     }
 
-    /// Releases the stages of a tile that has no rows for this warpgroup, and
-    /// passes its turns on.
+    /// Releases the pipeline stages of a tile in which this warpgroup has no
+    /// rows, and passes its turns to the other warpgroup.
     __device__ __forceinline__ void passOver() {
       const Barriers<Config> &barriers = cta.tiles.barriers;
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
         ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
-        // The other warpgroup multiplies each piece in its own turn.
+        // The other warpgroup takes a turn for each piece.
         if constexpr (S::kTakeTurns)
 #pragma unroll
           for (int piece = 0; piece < Sums::kPieces; ++piece) {
@@ -394,7 +402,7 @@ template <class Config> struct WarpSpecialized {
     }
   };
 
-  /// Returns the scales of a thread's weight rows of a tile.
+  /// Returns the scales of a thread's weight rows in a tile.
   __device__ __forceinline__ WeightScales<Config>
   firstScales(const SlotTile &tile, int warpgroup, int thread) const {
     int row = WeightScales<Config>::firstRow(
@@ -416,7 +424,8 @@ template <class Config> struct WarpSpecialized {
       sumsAddress = ptx::loadShared(tiles.shared + S::kSumsAddress);
     if constexpr (S::kTakeTurns)
       if (threadIdx.x / 128 == 2)
-        ptx::arriveAt(S::kTurn, 256); // the first turn is the first warpgroup's
+        ptx::arriveAt(S::kTurn,
+                      256); // passes the first turn to the first warpgroup
 #pragma unroll 1
     while (true) {
       SlotTile tile = tiles.take(ring.tiles());
@@ -438,7 +447,7 @@ template <class Config> struct WarpSpecialized {
       if (threadIdx.x / 128 == 1)
         ptx::synchronize(S::kTurn, 256);
     if constexpr (sumsInTensorMemory<typename Config::Mma>) {
-      // All warps have read the last accumulators.
+      // Waits until all warps have read the last accumulators.
       ptx::synchronize(S::kTurn, 32 * Schedule::kConsumerWarps);
       if (threadIdx.x / 32 == S::kProducers / 32)
         ptx::giveBackTensorMemory<S::kSumColumns>(sumsAddress);
@@ -450,7 +459,7 @@ template <class Config> struct WarpSpecialized {
 
 } // namespace detail
 
-/// Runs the whole kernel.
+/// Runs the kernel.
 template <class Config>
 __device__ __forceinline__ void
 warpSpecialized(const typename Config::Args &args, unsigned shared) {

@@ -5,9 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The shared memory layout of moe/matmul/roles/produce_consume.cuh, the
-// mbarriers and named barriers that guard its buffers, and assertions about the
-// Configs that it supports.
+// The shared-memory layout of moe/matmul/roles/produce_consume.cuh, the
+// mbarriers and named barriers that guard its buffers, and assertions about
+// supported Configs. The layout is, in this order: the ring of pipeline stages,
+// the epilogue's staging tiles, two slots for tiles, the scales of the pipeline
+// stages, mbarriers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,11 +27,12 @@
 
 namespace moe {
 
-/// True if rows of lhs are copied by TMA; the argument is then a tensor map.
+/// True if rows of lhs are copied by TMA. The argument lhs is then a tensor
+/// map.
 template <class Config>
 inline constexpr bool mapsRows = kSame<decltype(Config::Args::lhs), TensorMap>;
 
-/// The shared memory layout of a Config.
+/// The shared-memory layout of a Config. Offsets and sizes are in bytes.
 template <class Config> struct Specialized {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
@@ -39,47 +42,48 @@ template <class Config> struct Specialized {
   static constexpr int kWeightBytes = WeightLoader<Config>::kBytes;
   static constexpr int kStageBytes =
       kWeightBytes + Schedule::kTileM * kRowBytes;
-  /// Rows and columns of a tile as the instructions use them. Each consumer
-  /// warpgroup has some of the rows, which are weight rows or tokens.
+  /// Rows and columns of a tile as in the MMA instruction. Rows are weight rows
+  /// or tokens, and are divided among kGroups consumer warpgroups.
   static constexpr bool kTokensAreColumns = Mma::kTokensAreColumns;
   static constexpr int kRows =
       kTokensAreColumns ? Schedule::kTileN : Schedule::kTileM;
   static constexpr int kColumns =
       kTokensAreColumns ? Schedule::kTileM : Schedule::kTileN;
   static constexpr int kGroups = kRows / Mma::kRows;
-  /// Offsets of the rows and of the columns in a stage, in which weights
-  /// precede tokens, and the byte stride of a row.
+  /// Byte offsets of the row and column operands in a pipeline stage, in which
+  /// weights precede tokens; then the byte stride of the row operand's rows.
   static constexpr int kRowsOffset = kTokensAreColumns ? 0 : kWeightBytes;
   static constexpr int kColumnsOffset = kTokensAreColumns ? kWeightBytes : 0;
   static constexpr int kRowPitch =
       kTokensAreColumns ? WeightLoader<Config>::kRowBytes : kRowBytes;
   static constexpr int kProducers = 32 * Schedule::kProducerWarps;
-  /// Arrivals at the `full` mbarrier of a stage.
+  /// Number of arrivals at a pipeline stage's mbarrier `full`.
   static constexpr int kArrivals =
       kProducers * (ScaleAtomLoader<Config>::kIsWhole ? 1 : 2) + 1;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
   static constexpr bool kTailK = Config::kK % Schedule::kTileK != 0;
-  /// Number of weight tiles of kTileN rows that a CTA computes for each tile
-  /// that it is assigned.
+  /// Number of column tiles, of kTileN weight rows each, that a CTA computes
+  /// for each tile that it is assigned.
   static constexpr int kInTurn = WarpgroupEpilogue<Config>::kInTurn;
   static constexpr int kTakenN = kInTurn * Schedule::kTileN;
   static constexpr int kColumnTiles = ceilDiv(Config::kN, kTakenN);
-  /// CTAs of a cluster that split the k of a tile if there are too few tiles
-  /// for all CTAs (moe/matmul/roles/split.cuh).
+  /// Number of CTAs in a cluster that split the k of a tile if there are too
+  /// few tiles for all CTAs (moe/matmul/roles/split.cuh).
   static constexpr int kSplit = splitOf<Config>();
   static_assert(kSplit == 1 || (kTokensAreColumns && Config::kAwaited == 0 &&
                                 kInTurn == 1 && kTiles >= 4),
                 "a tile that is split is one of the first matmul, with swapped "
                 "operands, all of its weight rows at a time");
-  /// Token rows that the producers copy in one pass, one chunk a thread.
+  /// Token rows that the producers copy in one pass, one 16-byte chunk per
+  /// thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
   static constexpr int kPasses = Schedule::kTileM / kRowsPerPass;
-  /// Token rows of a box of their tensor map, if they have one: those of one
-  /// consumer warpgroup if rows are tokens.
+  /// Token rows per box, if lhs is a tensor map.
   static constexpr int kBoxRows = minimum(int(Schedule::kTileM), 64);
-  /// Returns the fewest tokens that an instruction multiplies; all of them if
-  /// they are rows. A tile of many rows needs no narrow instruction. Conversion
-  /// of codes leaves no registers for one more mainloop.
+  /// Returns the smallest token count for which a mainloop is compiled
+  /// (withTokens in moe/matmul/roles/ring.cuh); kTileM if tokens are rows.
+  /// Large tiles need no narrow MMA instruction. With codes, whose conversion
+  /// needs many registers, one mainloop fewer is compiled.
   static constexpr int fewestTokens() {
     if (!kTokensAreColumns)
       return Schedule::kTileM;
@@ -89,52 +93,54 @@ template <class Config> struct Specialized {
     return minimum(int(Schedule::kTileM), needsFew ? 16 : 32);
   }
   static constexpr int kFewestTokens = fewestTokens();
-  /// Granularity of token rows that are copied. Rows that are multiplied beyond
-  /// these belong to no token.
+  /// Granularity, in token rows, of the copies. Rows beyond the copied rows are
+  /// multiplied too, but their results are not stored.
   static constexpr int kCopiedTokens =
       minimum(Schedule::kTileM, takesSlabs<Mma> ? 32 : 16);
 
-  /// True if one epilogue serves several widths of the instruction, so that a
-  /// kernel compiles sooner. One warpgroup with all totals has no registers for
-  /// that.
+  /// True if the mainloops for all token counts share one epilogue, which makes
+  /// a kernel compile faster. If one warpgroup has all totals, it has no
+  /// registers for this.
   static constexpr bool kOneEpilogue =
       kTokensAreColumns && !(Mma::kPromoted && kGroups == 1);
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
-  /// True if scales change along k: each stage then has scales of tokens and
-  /// weights.
+  /// True if scales change along k. Each pipeline stage then has scales of
+  /// tokens and weights.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
-  /// Arrivals that release a stage: one for each warp, or one for each thread
-  /// if all threads read scales or codes, so that every reader is known to be
-  /// done.
+  /// True if every thread arrives to release a pipeline stage, instead of one
+  /// thread per warp. This is necessary if all threads read scales or codes
+  /// from the stage. kReleases is the number of these arrivals.
   static constexpr bool kAllRelease = kStagesScales || takesSlabs<Mma>;
   static constexpr int kReleases =
       sumsInTensorMemory<Mma> && !Mma::kPromoted
           ? kGroups
           : Schedule::kConsumerWarps * (kAllRelease ? 32 : 1);
-  /// Returns true if this thread of a warpgroup arrives to release a stage.
+  /// Returns true if this thread of a warpgroup arrives to release pipeline
+  /// stages.
   static __device__ __forceinline__ bool releases(int thread) {
     return kAllRelease || thread % 32 == 0;
   }
-  /// True if two warpgroups that scale and add partial accumulators take turns:
-  /// one issues MMAs while the other adds. They use the named barriers kTurn
-  /// and kTurn + 1, which follow those of the epilogue.
+  /// True if two warpgroups that promote accumulators take turns: one warpgroup
+  /// issues MMAs while the other warpgroup scales and adds. They use the named
+  /// barriers kTurn and kTurn + 1, whose ids follow those of the epilogue.
   static constexpr bool kTakeTurns =
       kStagesScales && kGroups == 2 && !sumsInTensorMemory<Mma>;
   static constexpr int kTurn = 5;
-  /// True if this matmul runs concurrently with another one. A slot then has
-  /// more fields.
+  /// True if this matmul runs concurrently with the layer's other matmul. A
+  /// slot then has more fields.
   static constexpr bool kBeside = Config::kCounts || Config::kAwaited > 0;
   /// The named barrier at which consumers synchronize before a tile is counted.
   static constexpr int kCounted = 7;
-  /// The first named barrier of a warpgroup in a mainloop. An epilogue uses
-  /// other ones, because another warpgroup may be in it at the same time.
+  /// The first of the named barriers that warpgroups use in the mainloop. They
+  /// differ from the epilogue's barriers, because another warpgroup may be in
+  /// the epilogue at the same time.
   static constexpr int kInLoop = 8;
   static constexpr int kScales = kSlots + 2 * 16;
-  /// True if scales of whole tokens are copied with the first stage of a tile.
-  /// This applies if tokens are rows. Consumers then do not wait for the
-  /// indices of gathered rows.
+  /// True if per-token scales are copied with a tile's first pipeline stage.
+  /// This is so if tokens are rows. Consumers then need not load the indices of
+  /// gathered rows.
   static constexpr bool kFirstScales =
       !kTokensAreColumns && !kStagesScales && ScaleLayout<Config>::kScaled;
   static constexpr int scaleBytes() {
@@ -160,11 +166,11 @@ template <class Config> struct Specialized {
   }
   static constexpr int kScaleRows = ceilDiv(Schedule::kTileM, kProducers);
   static constexpr int kBarriers = kScales + Schedule::kStages * kScaleBytes;
-  /// Columns of tensor memory for the accumulators and for the scales of the
-  /// stages. Their address is stored at kSumsAddress. The accumulators also
-  /// have mbarriers at kMultiplied, on which the MMAs of a tile complete: one
-  /// for each warpgroup, or one for each of its stages if accumulators are
-  /// promoted.
+  /// kSumColumns: columns of tensor memory that the CTA allocates, for the
+  /// accumulators and for the scales of all pipeline stages. Their address is
+  /// stored at kSumsAddress. At kMultiplied are the mbarriers on which MMAs
+  /// complete: kEnds per warpgroup, which is one for the tile, or one per
+  /// pipeline stage if accumulators are promoted.
   static constexpr int kSumColumns = columnsOfSums();
   static constexpr int kMultiplied =
       kBarriers + (2 * Schedule::kStages + 4) * 8;
@@ -212,7 +218,8 @@ template <class Config> struct Specialized {
                     ScaleLayout<Config>::kLhs != quant::LhsScale::Token,
                 "scales of tokens are handed over where a group of the result "
                 "lies");
-  // A consumer waits for registers until the producers have released theirs.
+  // Consumers wait for registers until the producers have released theirs, so
+  // the total must not exceed the launch's allocation.
   static_assert(kProducers * Schedule::kProducerRegisters +
                         32 * Schedule::kConsumerWarps *
                             Schedule::kConsumerRegisters <=
@@ -244,15 +251,15 @@ struct Barriers : RingBarriers<Config::Schedule::kStages> {
   __device__ __forceinline__ unsigned slotEmpty(int slot) const {
     return this->base + unsigned(2 * kStages + 2 + slot) * 8;
   }
-  /// Returns the mbarrier on which the MMAs of a warpgroup's tile complete, or
-  /// those of a stage (see Specialized::kEnds).
+  /// Returns the mbarrier on which a warpgroup's MMAs for a tile, or for
+  /// pipeline stage `stage`, complete (see Specialized::kEnds).
   __device__ __forceinline__ unsigned multiplied(int group, int stage) const {
     return this->base + unsigned(2 * kStages + 4 +
                                  group * Specialized<Config>::kEnds + stage) *
                             8;
   }
-  /// Initializes the mbarriers. Called by one thread, before all threads pass a
-  /// __syncthreads().
+  /// Initializes the mbarriers. One thread calls it before the __syncthreads()
+  /// that precedes their use.
   __device__ __forceinline__ void initialize() const {
     using S = Specialized<Config>;
 #pragma unroll 1

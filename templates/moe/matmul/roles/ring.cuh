@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The indices, phases and mbarriers of a ring of pipeline stages, for all
-// kernels whose producers and consumers synchronize with mbarriers. The token
-// count of the instruction is also chosen here, since producers and consumers
-// must agree on it.
+// kernels whose producers and consumers synchronize with mbarriers. The file
+// also selects the token count of the MMA instruction, because producers and
+// consumers must agree on it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,8 +16,9 @@
 
 namespace moe {
 
-/// A stage of the ring and the parity of its next phase. To save registers,
-/// `state` also holds the number of tiles that were taken.
+/// A position in the ring: the pipeline stage, and the parity of its next phase
+/// (bit 0 of `state`). To save registers, the other bits of `state` count the
+/// tiles that were processed.
 template <int kStages> struct RingIndex {
   int stage = 0;
   unsigned state = 0;
@@ -43,9 +44,11 @@ template <int kStages> struct RingBarriers {
   }
 };
 
-/// Calls body.template run<kTokens>() with the number of tokens that the
-/// instruction multiplies for a tile of `rows` tokens. There are few such
-/// sizes, since each one is a mainloop to compile. `kTokens`: the smallest one.
+/// Calls body.template run<N>(), where N is the number of tokens that the MMA
+/// instruction multiplies for a tile of `rows` tokens. N is the smallest of
+/// kTokens, 2 * kTokens up to 64, then multiples of 64, and kTileM, that is at
+/// least `rows`. There are few such sizes, because each size is a separate
+/// mainloop to compile.
 template <int kTileM, int kTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
   if constexpr (kTokens >= kTileM)

@@ -5,13 +5,17 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Split-K by clusters: if three quarters of the CTAs would have no tile, a
-// cluster of two CTAs shares one tile, and each CTA has half of k. The second
-// CTA stores its accumulators in its ring, which is idle by then. The first CTA
-// adds them to its own, in this fixed order, and stores the result. All CTAs
-// make the same decision, because it depends only on the number of tiles, which
-// routing wrote. A quarter of the CTAs reads memory nearly as fast as all of
-// them: on 132 multiprocessors, 32 tiles gain by splitting, and 48 lose.
+// Split-K within a cluster of two CTAs. It is used if at most about a quarter
+// of the CTAs would have a tile. The two CTAs of a cluster then share one tile,
+// and each CTA computes half of k. The second CTA stores its accumulators in
+// its ring of pipeline stages, which is idle by then. The first CTA reads them
+// through distributed shared memory, adds them to its own accumulators in a
+// fixed order, and stores the result.
+//
+// All CTAs make the same decision, because it depends only on the number of
+// tiles, which the routing wrote. The limit is low because a quarter of the
+// CTAs reads memory nearly as fast as all CTAs: on 132 SMs, splitting made
+// launches with 32 tiles faster and launches with 48 tiles slower.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,7 +28,7 @@
 
 namespace moe {
 
-/// Returns the number of CTAs that may share a tile: 1, or 2 of a cluster.
+/// Returns the number of CTAs that may share a tile: 2, or 1 without split-K.
 template <class Config> constexpr int splitOf() {
   if constexpr (requires { Config::kSplit; }) {
     static_assert(Config::kSplit == 2 && Config::kSplitTiles > 0,
@@ -35,8 +39,9 @@ template <class Config> constexpr int splitOf() {
   }
 }
 
-/// Returns true if CTAs share tiles: there are at most Config::kSplitTiles
-/// tiles, up to which splitting pays, and at most one for each cluster.
+/// Returns true if clusters share tiles. This requires at most
+/// Config::kSplitTiles tiles, a limit up to which splitting is faster, and at
+/// most one tile per cluster.
 template <class Config>
 __device__ __forceinline__ bool splitsTiles(int tiles, int ctas) {
   if constexpr (splitOf<Config>() > 1)
@@ -45,7 +50,7 @@ __device__ __forceinline__ bool splitsTiles(int tiles, int ctas) {
     return false;
 }
 
-/// The steps of k that this CTA computes.
+/// The range of k steps that this CTA computes: [first, end).
 struct SplitSteps {
   int first, end;
 };
@@ -61,7 +66,8 @@ __device__ __forceinline__ SplitSteps splitSteps(bool isSplit) {
   }
 }
 
-/// Takes part in the exchange as a thread that issues no MMAs.
+/// Executes the cluster barriers of exchangeSums(), for threads without
+/// accumulators.
 __device__ __forceinline__ void passExchange() {
 #pragma unroll
   for (int i = 0; i < 2; ++i) {
@@ -70,14 +76,15 @@ __device__ __forceinline__ void passExchange() {
   }
 }
 
-/// Adds the second CTA's accumulators to the first one's. Returns true in the
-/// first CTA, which stores the result, and false in the second. `shared`:
-/// address of the ring. `thread`: index among the kThreads consumer threads.
+/// Adds the second CTA's accumulators to those of the first CTA. Returns true
+/// in the first CTA, which stores the result, and false in the second CTA.
+/// `shared`: address of the ring. `thread`: index among the kThreads consumer
+/// threads. `barrier`: named barrier of these threads.
 template <int kThreads, class Worker>
 __device__ __forceinline__ bool exchangeSums(Worker &worker, unsigned shared,
                                              int thread, int barrier) {
   if (ptx::clusterRank() != 0) {
-    // No thread multiplies from the ring any more.
+    // Waits until no thread issues MMAs that read the ring.
     ptx::synchronize(barrier, kThreads);
 #pragma unroll
     for (int i = 0; i < Worker::kSize; ++i)
@@ -85,8 +92,8 @@ __device__ __forceinline__ bool exchangeSums(Worker &worker, unsigned shared,
                        __float_as_uint(worker.value(i)));
     ptx::arriveAtCluster();
     ptx::waitForCluster();
-    // TMA may overwrite these stages after the next cluster barrier. The first
-    // CTA reads meanwhile, so the fence delays no thread.
+    // The next cluster barrier allows TMA to overwrite these pipeline stages.
+    // The first CTA reads them meanwhile, so the fence delays no thread.
     ptx::fenceShared();
     ptx::arriveAtCluster();
     ptx::waitForCluster();

@@ -5,17 +5,18 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The tile scheduler. CTA i starts with tile i. One producer thread fetches
-// each further tile from an atomic cursor in global memory and passes it to the
-// CTA through two slots in shared memory. Long tiles thus delay no other CTA,
-// and no result depends on which CTA computed it.
+// The dynamic tile scheduler of persistent kernels. CTA i starts with tile i.
+// For each further tile, one producer thread increments an atomic cursor in
+// global memory, and passes the tile to the CTA's warps through two slots in
+// shared memory. A long tile thus delays no other CTA. No result depends on
+// which CTA computed it.
 //
-// Two consecutive matmuls may run concurrently. The first one counts the column
-// tiles that it has stored, in the last word of a row tile (kCounts). CTAs of
-// the second one start when CTAs of the first one end, and begin with row tiles
-// that are complete (kAwaited). All CTAs of the first matmul run by then, so no
-// wait is endless. The second matmul must not write memory that the first one
-// still reads.
+// The two matmuls of a layer may run concurrently. The first matmul counts its
+// stored column tiles in the last word of each row tile's entry (kCounts). CTAs
+// of the second matmul start as CTAs of the first matmul end. They wait for the
+// count before they read the rows of a row tile (kAwaited). By then all CTAs of
+// the first matmul have started, so every wait ends. The second matmul must not
+// write memory that the first matmul still reads.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,18 +31,18 @@
 
 namespace moe {
 
-/// A tile as it is passed to the CTA's warps. If `rows` is 0, there are no more
+/// A tile as it is passed to the CTA's warps. `rows` is 0 if there are no more
 /// tiles.
 struct SlotTile {
   int expert, firstRow, rows, firstN;
   int index;    ///< index of the row tile in the list
-  bool isThere; ///< true if the predecessor is known to have written its rows
-  bool isSplit; ///< true if the CTAs of a cluster split its k
+  bool isThere; ///< true if the predecessor has already written its rows
+  bool isSplit; ///< true if the CTAs of a cluster split k of this tile
   static constexpr int kExpertBits = 10, kRowBits = 16;
 
-  /// Returns the tile that the words of a slot encode. `isBeside`: this matmul
-  /// runs concurrently with another one, so the words have more fields.
-  /// `maySplit`: clusters may share a tile.
+  /// Decodes the words of a slot. `isBeside`: this matmul runs concurrently
+  /// with the layer's other matmul, so the words have more fields. `maySplit`:
+  /// a cluster may share a tile.
   template <bool isBeside, bool maySplit>
   static __device__ __forceinline__ SlotTile of(const unsigned (&words)[4]) {
     bool isSplit = maySplit && words[3] > kSplitBit - 1;
@@ -61,7 +62,8 @@ struct SlotTile {
   }
   static constexpr unsigned kSplitBit = 1u << 31; ///< bit of the fourth word
 
-  /// Sets the words that of() reads. `listed`: row tile `index` of the list.
+  /// Encodes the words that of() decodes. `listed`: entry `index` of the tile
+  /// list.
   template <bool isBeside>
   static __device__ __forceinline__ void put(unsigned (&words)[4], int4 listed,
                                              int index, int firstN,
@@ -77,7 +79,7 @@ struct SlotTile {
   }
 };
 
-/// The tiles of a CTA.
+/// The tiles of a CTA, and the waits and signals that belong to a tile.
 template <class Config> struct TileSource {
   using Args = typename Config::Args;
   using Schedule = typename Config::Schedule;
@@ -89,7 +91,7 @@ template <class Config> struct TileSource {
   unsigned shared;
   Barriers<Config> barriers;
 
-  /// Returns the row of lhs for row r of a tile.
+  /// Returns the row of lhs for row r of the tile.
   __device__ __forceinline__ int source(const SlotTile &tile, int r) const {
     if constexpr (Config::kGather)
       return args.rows[tile.firstRow + r] / Config::kPairs;
@@ -97,8 +99,9 @@ template <class Config> struct TileSource {
       return tile.firstRow + r;
   }
 
-  /// Reads the tile in a slot and releases the slot. Lane 0 of each warp does
-  /// both, so that no thread reads a released slot, and broadcasts the tile.
+  /// Reads the tile in the slot of the CTA's `count`-th tile, and releases the
+  /// slot. Only lane 0 of each warp reads and releases, so that no thread reads
+  /// a released slot. It then broadcasts the tile.
   __device__ __forceinline__ SlotTile take(unsigned count) const {
     int slot = int(count % 2);
     unsigned phase = count / 2 % 2;
@@ -115,7 +118,7 @@ template <class Config> struct TileSource {
     return SlotTile::of<S::kBeside, (S::kSplit > 1)>(words);
   }
 
-  /// Waits until the predecessor has written the rows of a tile.
+  /// Waits until the predecessor matmul has written the rows of the tile.
   __device__ __forceinline__ void awaitRows(const SlotTile &tile) const {
     if (Config::kAwaited == 0 || tile.isThere)
       return;
@@ -125,8 +128,8 @@ template <class Config> struct TileSource {
     __syncwarp();
   }
 
-  /// Counts a stored tile. Called by all consumers. `stores`: this CTA stored
-  /// it.
+  /// Counts a column tile as stored. Called by all consumer threads. `stores`:
+  /// true if this CTA stored the tile.
   __device__ __forceinline__ void count(const SlotTile &tile,
                                         bool stores) const {
     if constexpr (Config::kCounts) {
@@ -136,17 +139,17 @@ template <class Config> struct TileSource {
     }
   }
 
-  /// Returns the steps of k that this CTA computes of a tile.
+  /// Returns the range of k steps that this CTA computes for the tile.
   static __device__ __forceinline__ SplitSteps steps(const SlotTile &tile) {
     return splitSteps<S::kSplit, S::kTiles>(tile.isSplit);
   }
 
-  /// Writes the tile with this index, if there is one, to the slot of the CTA's
-  /// tile number `count`.
+  /// Writes tile `index` to the slot of the CTA's `count`-th tile. If there are
+  /// no more tiles, writes an empty tile.
   __device__ __forceinline__ void publish(int index, int rowTiles,
                                           unsigned count) const {
-    // Prevents the compiler from computing all of this before the loop over k,
-    // where it would occupy registers.
+    // Prevents the compiler from hoisting this computation out of the loop over
+    // k, where it would occupy registers.
     asm volatile("" : "+r"(index), "+r"(count));
     int slot = int(count % 2);
     unsigned phase = count / 2 % 2;
@@ -174,11 +177,12 @@ template <class Config> struct TileSource {
   }
 };
 
-/// The scheduler of a CTA. One producer thread fetches and publishes the tiles.
+/// The scheduler of a CTA. One producer thread (isHere) fetches and publishes
+/// the tiles.
 template <class Config> struct TileCursor {
   using S = Specialized<Config>;
   const TileSource<Config> &tiles;
-  bool isHere; ///< true for this producer thread
+  bool isHere; ///< true in the producer thread that fetches tiles
   int rowTiles = 0;
 
   /// Publishes the CTA's first tile.
@@ -189,7 +193,7 @@ template <class Config> struct TileCursor {
       rowTiles = ptx::loadFresh(tiles.args.tile_count);
     tiles.publish(int(blockIdx.x), rowTiles, 0);
   }
-  /// Fetches a further tile from the cursor. Returns its index.
+  /// Draws the CTA's next tile from the cursor. Returns the tile's index.
   __device__ __forceinline__ int take() const {
     int next = 0;
     if (isHere)
@@ -197,8 +201,9 @@ template <class Config> struct TileCursor {
              atomicAdd(tiles.args.tile_count + Config::kCursor, 1);
     return next;
   }
-  /// Publishes what take() returned, as the CTA's tile number `count`. Called
-  /// at each step of k of the previous tile; one of the first steps publishes.
+  /// Publishes the index that take() returned, as the CTA's `count`-th tile.
+  /// Called at each k step of the previous tile; only one of the first steps
+  /// publishes.
   __device__ __forceinline__ void handOver(int next, int turn, int k, int first,
                                            unsigned count) const {
     if (isHere && turn == 0 &&

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The mbarriers of a CTA that keeps token rows
-// (moe/matmul/slices/stationary.cuh), the global counters by which such CTAs
-// synchronize, and the loops of the threads that wait for these counters, so
-// that no other thread polls global memory.
+// Synchronization within and between CTAs that keep token rows
+// (moe/matmul/slices/stationary.cuh). It consists of mbarriers within a CTA,
+// counters in global memory between CTAs, and three loops that connect the two.
+// One thread runs each loop. Only these threads access the counters; all others
+// wait for mbarriers, so they do not poll global memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -33,9 +34,12 @@ template <class Config> struct StationaryExchange {
   __device__ __forceinline__ RingBarriers<Schedule::kStages> ring() const {
     return {shared + S::kBarriers};
   }
-  /// Returns an mbarrier of this CTA for a buffer. kStored: this CTA has stored
-  /// the slice; kReady: all CTAs have; kSummed: this CTA has summed the slice;
-  /// kFree: all CTAs have, so the buffer may be overwritten.
+  /// Returns the mbarrier of this CTA for event `what` of a slice buffer:
+  ///
+  ///   kStored  this CTA has stored its part of the slice
+  ///   kReady   all CTAs have stored their parts of the slice
+  ///   kSummed  this CTA has added the slice's partial sums for its tokens
+  ///   kFree    all CTAs have done so, and the buffer may be overwritten
   __device__ __forceinline__ unsigned local(int what, int buffer) const {
     return ring().full(2 * Schedule::kStages + what * Schedule::kBuffers +
                        buffer);
@@ -55,8 +59,8 @@ template <class Config> struct StationaryExchange {
   __device__ __forceinline__ int segments() const {
     return int(ptx::loadShared(shared + S::kSegmentList + S::kSegments * 16));
   }
-  /// Initializes the mbarriers. One thread must call it before all others pass
-  /// a __syncthreads().
+  /// Initializes the mbarriers. One thread calls it before the __syncthreads()
+  /// that precedes their use.
   __device__ __forceinline__ void initialize() const {
 #pragma unroll 1
     for (int stage = 0; stage < Schedule::kStages; ++stage) {
@@ -73,15 +77,15 @@ template <class Config> struct StationaryExchange {
     ptx::publishBarriers();
   }
 
-  /// Waits until all CTAs have counted use `uses` of a buffer, starting from 0.
+  /// Waits until all CTAs have counted use `uses` (from 0) of a buffer.
   static __device__ __forceinline__ void
   awaitAll(const int *counter, int uses,
            ptx::Waiter waiter = ptx::Waiter::here()) {
     ptx::waitForCount<40>(counter, (uses + 1) * int(gridDim.x),
                           "all CTAs signal in time", waiter);
   }
-  /// Signals to all CTAs each slice that this CTA has stored. One thread runs
-  /// it.
+  /// Signals to all CTAs when this CTA has stored a slice, for each slice. Run
+  /// by one thread.
   __device__ __forceinline__ void tellStored() const {
 #pragma unroll 1
     for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -92,7 +96,8 @@ template <class Config> struct StationaryExchange {
       ptx::countUp(tilesDone(buffer));
     }
   }
-  /// Waits for each slice until all CTAs have stored it. One thread runs it.
+  /// Waits until all CTAs have stored a slice, for each slice. Run by one
+  /// thread.
   __device__ __forceinline__ void awaitStored() const {
 #pragma unroll 1
     for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -102,8 +107,8 @@ template <class Config> struct StationaryExchange {
       ptx::arrive(local(kReady, buffer));
     }
   }
-  /// Signals each slice that this CTA has summed, then waits until all CTAs
-  /// have summed it. One thread runs it.
+  /// Signals to all CTAs when this CTA has added the partial sums of a slice,
+  /// then waits until all CTAs have done so, for each slice. Run by one thread.
   __device__ __forceinline__ void exchangeSummed() const {
 #pragma unroll 1
     for (int slice = 0; slice + Schedule::kBuffers < S::kSlices; ++slice) {

@@ -5,10 +5,12 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The sizes of a CTA that keeps token rows (moe/matmul/slices/stationary.cuh),
-// and its layout of shared memory: a ring of weight stages, the rows and their
-// scales, the list of segments (rows of one expert), the pairs of the tokens
-// that the CTA sums, a staging tile per warpgroup, and mbarriers.
+// Sizes and shared-memory layout of a CTA that keeps token rows in shared
+// memory while weights stream through it (moe/matmul/slices/stationary.cuh).
+// The shared memory contains a ring of weight stages, the token rows and their
+// scales, the list of segments (a segment is the rows of one expert), the pairs
+// of the tokens whose results the CTA adds, one staging tile per warpgroup, and
+// mbarriers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,7 +25,7 @@
 
 namespace moe {
 
-/// A Config whose result is one slice.
+/// A Config whose result is one slice (kTileN columns of the whole result).
 template <class Config> struct SliceOf : Config {
   static constexpr int kN = Config::Schedule::kTileN;
 };
@@ -40,38 +42,40 @@ template <class Config> struct Stationary {
   static constexpr int kRowBytes = Mma::kRowBytes;
   static constexpr int kStageBytes = WeightLoader<Config>::kBytes;
   static constexpr int kTiles = ceilDiv(Config::kK, Schedule::kTileK);
-  /// The number of rows that a CTA keeps. The rows of each expert start at a
-  /// multiple of 8.
+  /// Number of rows that a CTA keeps. Each expert's rows start at a multiple of
+  /// 8.
   static constexpr int kRows = Config::kRows;
   static constexpr int kSegments = kRows / 8;
   static constexpr int kColumnGroups = kSlice / Mma::kRows;
   static constexpr int kOthers = 128 * Schedule::kOtherWarpgroups;
   static constexpr int kConsumers = Config::kThreads - kOthers;
-  /// The number of warpgroups that share the row tiles of the same 64 columns.
+  /// Number of warpgroups that compute the same 64 columns and divide the row
+  /// tiles among them.
   static constexpr int kRowParts = kConsumers / 128 / kColumnGroups;
   static constexpr int kSumWarp = 4;
   static constexpr int kSumThreads = kOthers - 32 * kSumWarp;
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   static constexpr int kGroups =
       kStagesScales ? ScaleLayout<Config>::kGroups : 0;
-  /// The number of tokens that a CTA sums.
+  /// Number of tokens whose results a CTA adds.
   static constexpr int kTokens = Config::kTokens;
-  /// The index in tile_count of the first counter, after the number of tiles
-  /// and the cursors of both matmuls.
+  /// Index in tile_count of the first counter. It follows the number of tiles
+  /// and the two matmuls' cursors.
   static constexpr int kFirstCounter = 3;
 
   static constexpr int kLhs = Schedule::kStages * kStageBytes;
   static constexpr int kScales = kLhs + kTiles * kRows * kRowBytes;
   static constexpr int kSegmentList = kScales + kGroups * kRows * 4;
-  /// Scales of up to 24 rows past the end of a tile are read and ignored.
+  /// Up to 24 row scales past the end of a tile are read and ignored, so 24
+  /// floats must follow.
   static constexpr int kPairList =
       kSegmentList + maximum((kSegments + 1) * 16, 128);
-  /// An MMA reads up to 24 rows past the end of a tile. Therefore the memory up
-  /// to 24 rows after the last row must not be written concurrently.
+  /// An MMA reads up to 24 rows past the end of a tile. Memory up to 24 rows
+  /// after the last row must therefore not be written concurrently.
   static constexpr int kStaging =
       maximum(kPairList + ceilDiv(kTokens * Config::kPairs, 2) * 16,
               kScales + 24 * kRowBytes);
-  /// One weight scale for each stage.
+  /// One f32 weight scale per pipeline stage.
   static constexpr int kStageScales =
       kStaging + kConsumers / 128 * Staging::kBytes;
   static constexpr int kBarriers =

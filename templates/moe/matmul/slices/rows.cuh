@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The rows of a CTA that keeps token rows (moe/matmul/slices/stationary.cuh):
-// each CTA has an even share of the sorted rows. In shared memory the rows of
-// each expert start at a multiple of 8.
+// The assignment of sorted rows to CTAs that keep token rows
+// (moe/matmul/slices/stationary.cuh). Each CTA receives an equal share of the
+// sorted rows. In shared memory, each expert's rows start at a multiple of 8.
 //
 //===----------------------------------------------------------------------===//
 
@@ -19,16 +19,20 @@
 
 namespace moe::detail {
 
-/// The rows of one expert in a CTA. `place` is the first row in shared memory.
+/// The rows of one expert in a CTA. `place`: index of the first row in shared
+/// memory.
 struct Segment {
   int expert, firstRow, rows, place;
 };
 
-/// Finds the rows of this CTA, by one warp, and stores them as segments in
-/// shared memory. The tiles of an expert are consecutive, and all but the last
-/// have a multiple of 8 rows, so they become one segment. If the grid has too
-/// few CTAs for the capacity of the kernel, it stores -1 as the number of
-/// segments. All CTAs then do, because they all make the same comparison.
+/// Finds the rows of this CTA and stores them in shared memory as a list of
+/// segments. Called by one warp. The input is the list of row tiles. An
+/// expert's tiles are consecutive, and all except its last tile have a multiple
+/// of 8 rows, so they are joined to one segment.
+///
+/// If the grid has too few CTAs for the number of rows or tokens, the function
+/// stores -1 as the number of segments. All CTAs reach the same decision,
+/// because all of them compare the same values.
 template <class Config>
 __device__ __forceinline__ void findRows(const typename Config::Args &args,
                                          unsigned shared) {

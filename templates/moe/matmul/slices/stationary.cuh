@@ -5,29 +5,39 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The second matmul of many tokens and its combine in one launch. All CTAs are
-// resident at the same time and share the sorted rows evenly. Each CTA keeps
-// its rows of lhs in shared memory for the whole kernel. The result is computed
-// in slices of kTileN columns. For each slice a CTA streams the weights of its
-// rows' experts through shared memory, and stores partial sums in one of
-// kBuffers slice buffers, which are small enough to stay in L2. When all CTAs
-// have finished a slice, other warps sum it for the tokens of their CTA while
-// the next slice is multiplied.
+// The second matmul of a layer and its combine in one persistent kernel, for
+// many tokens. All CTAs are resident at the same time.
 //
-// Warpgroups: the first ones contain the producer warp that fills the ring of
-// weight stages, three warps that synchronize with other CTAs, and the warps
-// that sum. The other warpgroups multiply; each computes 64 columns of a slice
-// for every kRowParts-th row tile.
+//   Input:   the sorted rows of lhs, the experts' weights, and for each token
+//            its pairs (sorted rows) and their top-k weights
+//   Output:  for each token, the weighted sum of its pairs' results
 //
-// Two counters per buffer synchronize the CTAs: the number of CTAs that have
-// stored a slice there, and the number of CTAs that have summed it. A slice is
-// stored only when the sums of the previous slice in that buffer are complete.
-// No thread waits for work on a later slice, so resident CTAs cannot deadlock.
+// Each CTA receives an equal share of the sorted rows and keeps it in shared
+// memory for the whole kernel ("stationary"). The result is computed in slices
+// of kTileN columns. For each slice, a CTA streams the weights of its rows'
+// experts through shared memory and stores its rows' results in one of kBuffers
+// slice buffers in global memory. The buffers are small enough to stay in L2,
+// which is why the result is computed slice by slice. When all CTAs have stored
+// a slice, other warps of each CTA add up that slice for the CTA's tokens,
+// while the next slice is multiplied.
 //
-// Warps that multiply or sum wait only for mbarriers in shared memory. One warp
-// signals to other CTAs that this CTA has stored a slice, one waits until all
-// CTAs have, and one does both for the sums. This hides the latency of the
-// counters in global memory.
+// Warp roles: the first warpgroups contain the producer warp, which fills the
+// ring of weight stages, three warps that synchronize with other CTAs, and the
+// warps that combine. The other warpgroups are the consumers, which multiply. A
+// consumer warpgroup computes 64 columns of a slice for every kRowParts-th row
+// tile.
+//
+// Two counters per slice buffer synchronize the CTAs: the number of CTAs that
+// have stored a slice there, and the number of CTAs that have combined it. A
+// slice is stored only after all CTAs have combined the previous slice in that
+// buffer. No thread waits for work on a later slice, so resident CTAs cannot
+// deadlock.
+//
+// Warps that multiply or combine wait only for mbarriers in shared memory. One
+// warp signals to other CTAs that this CTA has stored a slice. A second warp
+// waits until all CTAs have stored it. A third warp does both for combined
+// slices. This hides the latency of the counters in global memory
+// (moe/matmul/slices/exchange.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -53,8 +63,8 @@ namespace moe {
 
 namespace detail {
 
-/// Issues the copies of this CTA's rows of lhs and their scales to shared
-/// memory, by all threads.
+/// Issues the copies of this CTA's rows of lhs and of their scales to shared
+/// memory. Called by all threads.
 template <class Config>
 __device__ __forceinline__ void
 fetchRows(const StationaryExchange<Config> &cta) {
@@ -108,14 +118,14 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
   using Exchange::args, Exchange::shared, Exchange::ring, Exchange::local,
       Exchange::segment, Exchange::segments, Exchange::kStored, Exchange::kFree;
 
-  /// Returns the index of a segment in the order of this CTA. Adjacent CTAs
-  /// traverse their segments in opposite directions, so that both read the
-  /// weights of a shared expert at the same time.
+  /// Returns the list index of the CTA's `index`-th segment. Adjacent CTAs
+  /// traverse their segments in opposite directions, so that two CTAs that
+  /// share an expert read its weights at the same time.
   __device__ __forceinline__ int inOrder(int index, int count) const {
     return blockIdx.x % 2 ? count - 1 - index : index;
   }
 
-  /// The position of the next copy in the loops over slices, experts and k.
+  /// Position of the next weight copy: slice, segment and step of k.
   struct Walk {
     int slice = 0, index = 0, k = 0;
   };
@@ -123,8 +133,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
   __device__ __forceinline__ void copyStep(Walk &walk, int count,
                                            int stage) const {
     Segment at = segment(inOrder(walk.index, count));
-    // The first and the last expert may also be an expert of an adjacent CTA,
-    // whose weights should stay in L2.
+    // Only the first and the last expert may have rows in an adjacent CTA too.
+    // Their weights should stay in L2; all others are read once.
     bool once = walk.index > 0 && walk.index < count - 1;
     int firstN = walk.slice * S::kSlice;
     unsigned full = ring().full(stage);
@@ -148,13 +158,13 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
     }
   }
 
-  /// The operands of a consumer warpgroup (moe/matmul/loop/mainloop.cuh):
-  /// weights in the ring, and tokens that stay in shared memory.
+  /// The operands of a consumer warpgroup, as moe/matmul/loop/mainloop.cuh
+  /// reads them: weights from the ring, and tokens that stay in shared memory.
   struct Operands {
     static constexpr bool kTakesTurns = false;
     RingBarriers<Schedule::kStages> barriers;
     unsigned weights, tokens, tokenScales, stageScales;
-    bool releases; ///< this thread releases stages
+    bool releases; ///< true if this thread releases pipeline stages
 
     __device__ __forceinline__ void await(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
@@ -179,9 +189,9 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
 
   struct Consumer {
     const StationaryCta &cta;
-    const Segment &at; ///< only the rows of this tile
-    Index ring;        ///< first stage of the expert's weights
-    bool last;         ///< last tile of the warpgroup with these weights
+    const Segment &at; ///< the rows of this row tile
+    Index ring;        ///< pipeline stage of the expert's first weights
+    bool last; ///< true for the warpgroup's last row tile with these weights
     int slice, thread, warpgroup;
 
     __device__ __forceinline__ int columns() const {
@@ -198,8 +208,7 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
         else
           return NoScales();
       }();
-      // Issues the loads of scales of whole rows, which overlap with the
-      // mainloop.
+      // Issues the loads of per-row scales, which overlap with the mainloop.
       scales.fetchOwn(cta.args, thread, at.rows,
                       [&](int r) { return at.firstRow + r; });
       Operands operands{
@@ -243,8 +252,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
     int count = segments();
     auto barriers = Exchange::ring();
     Index ring;
-    // Row tiles are assigned to warpgroups in round-robin order across all
-    // slices.
+    // Row tiles are assigned to warpgroups in round-robin order. The order
+    // continues from one expert and slice to the next.
     int turn = warpgroup / S::kColumnGroups;
 #pragma unroll 1
     for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -276,8 +285,8 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
           ring.advance();
         }
       }
-      // Every warp waits, even without a tile, so that it does not arrive twice
-      // in a phase.
+      // Every warp waits here, even without a row tile. Otherwise it could
+      // arrive twice in one phase.
       int buffer = slice % Schedule::kBuffers,
           uses = slice / Schedule::kBuffers;
       ptx::waitForBarrier(local(kFree, buffer), unsigned(uses & 1) ^ 1);
@@ -290,7 +299,7 @@ template <class Config> struct StationaryCta : StationaryExchange<Config> {
 
 } // namespace detail
 
-/// Runs the whole kernel.
+/// Runs the kernel.
 template <class Config>
 __device__ __forceinline__ void stationary(const typename Config::Args &args,
                                            unsigned shared) {
@@ -307,8 +316,8 @@ __device__ __forceinline__ void stationary(const typename Config::Args &args,
   }
   __syncthreads();
   int count = cta.segments();
-  // The number of stages whose weight copies are issued before the wait for the
-  // predecessor.
+  // `early`: number of pipeline stages whose weight copies are issued before
+  // the wait for the predecessor launch.
   typename detail::StationaryCta<Config>::Walk walk;
   int early = 0;
   if (threadIdx.x == 0 && count > 0)

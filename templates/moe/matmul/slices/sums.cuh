@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // The combine of a CTA that keeps token rows
-// (moe/matmul/slices/stationary.cuh): the weighted sums of a slice's columns
-// for the tokens of the CTA.
+// (moe/matmul/slices/stationary.cuh). For each slice of result columns, it
+// computes the weighted sums over the pairs of each of the CTA's tokens.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,14 +23,16 @@
 
 namespace moe::detail {
 
-/// Discards the partial sums of the CTA's pairs [first, end) from L2. The
-/// calling warp must have read them, and no other warp may read them.
+/// Discards partial results from L2 after they have been used, so that they are
+/// not written back to memory. `first`, `end`: range of the CTA's pairs. The
+/// calling warp must have read these partial results, and no other warp may
+/// read them.
 ///
-/// The next slice in this buffer cannot be lost. A discard is a weak write, and
-/// it precedes the next write of its line by __syncwarp(), the arrival at
-/// kSummed, countUp (release), waitForCount (acquire) and the arrival at kFree.
-/// A write that precedes another in causality order precedes it in coherence
-/// order.
+/// The discard cannot destroy the next slice in the same buffer. It is a weak
+/// write, and it happens before the next write of its line through this chain:
+/// __syncwarp(), the arrival at kSummed, countUp (release), waitForCount
+/// (acquire) and the arrival at kFree. A write that precedes another write in
+/// causality order also precedes it in coherence order.
 template <class Config>
 __device__ __forceinline__ void
 discardPartials(const StationaryExchange<Config> &cta,
@@ -52,8 +54,8 @@ discardPartials(const StationaryExchange<Config> &cta,
   }
 }
 
-/// Sums each slice as soon as all CTAs have stored it. It is run by the
-/// non-consumer threads from warp kSumWarp on.
+/// Computes the weighted sums of each slice as soon as all CTAs have stored it.
+/// Run by the non-consumer threads from warp kSumWarp on.
 template <class Config>
 __device__ __forceinline__ void
 sumSlices(const StationaryExchange<Config> &cta) {
@@ -89,7 +91,7 @@ sumSlices(const StationaryExchange<Config> &cta) {
                         unsigned(uses & 1));
     Result *partials =
         args.partials + (long long)buffer * args.tokens * kPairs * S::kSlice;
-    // A warp sums whole tokens, so it may discard their partial sums.
+    // A warp processes whole tokens, so it may discard their partial results.
     static_assert(32 % kChunks == 0, "a warp must sum whole rows of a slice");
 #pragma unroll 1
     for (int ofWarp = thread / 32 * 32; ofWarp < count * kChunks;
@@ -151,9 +153,9 @@ sumSlices(const StationaryExchange<Config> &cta) {
   }
 }
 
-/// Writes NaN to the whole output, for a launch whose grid is too small, so
-/// that it cannot be mistaken for a result. A trap would destroy the CUDA
-/// context.
+/// Fills the whole output with NaN. Used if the grid of a launch is too small,
+/// so that the output cannot be mistaken for a result. A trap would destroy the
+/// CUDA context.
 template <class Config>
 __device__ __forceinline__ void refuse(const typename Config::Args &args) {
   using Output = typename Config::Output;
