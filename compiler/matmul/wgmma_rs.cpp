@@ -25,6 +25,9 @@ using namespace moec::compiler;
 namespace {
 constexpr Measured kMeasured = {"bench/notes/weight-only-h100.md",
                                 "2026-11-24"};
+/// Three CTAs per SM for 4-bit weights.
+constexpr Measured kThreeCtas = {"bench/notes/weight-only-h200.md",
+                                 "2026-11-30"};
 /// Measurements of tile rows for experts with 40 to 110 tokens.
 constexpr Measured kMiddle = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 
@@ -32,6 +35,9 @@ constexpr Measured kMiddle = {"bench/notes/weight-only-h200.md", "2026-11-29"};
 constexpr TileRule kTileRules[] = {
     {{.elementBytes = 2, .mostRows = 12}, {.rows = 16}, kMeasured},
     {{.elementBytes = 2, .mostRows = 20}, {.rows = 32}, kMeasured},
+    {{.elementBytes = 2, .firstAbove = 64 << 20, .mostRows = 44, .weights = "i4"}, {.rows = 48}, kThreeCtas},
+    {{.elementBytes = 2, .codeBits = 4, .firstAbove = 64 << 20, .mostRows = 72}, {.rows = 80, .step = 16}, kThreeCtas},
+    {{.elementBytes = 2, .codeBits = 4, .mostRows = 74}, {.rows = 64}, kThreeCtas},
     {{.elementBytes = 2, .mostRows = 44}, {.rows = 64}, kMiddle},
     {{.elementBytes = 2, .mostRows = 104, .weights = "i4", .registers = Registers::None}, {.rows = 112, .step = 16}, kMiddle},
     {{.elementBytes = 2, .mostRows = 88}, {.rows = 96, .step = 16}, kMiddle},
@@ -52,8 +58,13 @@ constexpr ScheduleRule kRules[] = {
     {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 10, .ctasPerSm = 2, .behindOthers = true}, kMeasured},
     {{.elementBytes = 2, .tileRows = 16, .leastN = 128}, {.tileN = 128, .stages = 8, .behindOthers = true}, kMeasured},
     {{.elementBytes = 2, .tileRows = 32, .leastN = 128}, {.tileN = 128, .stages = 8, .ctasPerSm = 2, .behindOthers = true}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 48, .codeBits = 4, .leastN = 128}, {.tileN = 128, .stages = 5, .ctasPerSm = 3, .warpgroupRows = 128}, kThreeCtas},
+    {{.elementBytes = 2, .tileRows = 48, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2}, kThreeCtas},
+    {{.elementBytes = 2, .tileRows = 64, .codeBits = 4, .leastN = 128}, {.tileN = 128, .stages = 4, .ctasPerSm = 3, .warpgroupRows = 128}, kThreeCtas},
     {{.elementBytes = 2, .tileRows = 64, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2}, kMeasured},
     {{.elementBytes = 2, .tileRows = 64, .leastN = 128}, {.tileN = 128, .stages = 6}, kMeasured},
+    {{.elementBytes = 2, .tileRows = 80, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2, .warpgroupRows = 128}, kMiddle},
+    {{.elementBytes = 2, .tileRows = 80, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2}, kMiddle},
     {{.elementBytes = 2, .tileRows = 96, .leastN = 128}, {.tileN = 128, .stages = 6, .ctasPerSm = 2, .warpgroupRows = 128}, kMiddle},
     {{.elementBytes = 2, .tileRows = 112, .leastN = 128}, {.tileN = 128, .stages = 5, .ctasPerSm = 2, .warpgroupRows = 128}, kMiddle},
     {{.elementBytes = 2, .tileRows = 160, .first = true, .leastN = 256, .firstAbove = 64 << 20}, {.tileN = 256, .stages = 5, .group = 4, .warpgroupRows = 128}, kMeasured},
@@ -132,10 +143,13 @@ private:
       return {s.tileM / 2 * (atoms + 1),
               40 + activation + (groupsOf(problem, s.tileK) > 1 ? 8 : 0),
               "sums and totals"};
-    // `others` includes two sets of operand registers, and the codes and scales
-    // of one pipeline stage.
+    // Two sets of operand registers, and the codes and scales of a pipeline
+    // stage. MMAs of 4-bit weights may be issued one at a time
+    // (templates/moe/quant/slab_codes.cuh), which needs 16 registers fewer.
+    const bool isLean = problem.codeBits == 4 && !problem.takesManyRegisters;
     const int64_t others =
-        40 + 16 * atoms + activation + (problem.hasZeroPoints ? 8 : 0);
+        16 * atoms +
+        (isLean ? 24 : 40 + activation + (problem.hasZeroPoints ? 8 : 0));
     return {s.tileM / 2 * atoms, others, "accumulators"};
   }
 };

@@ -73,8 +73,10 @@ struct SlabOperands {
   /// True if element() has a separate instruction sequence for large scales,
   /// which is selected by a branch at run time.
   static constexpr bool kBranchesOnLarge = false;
-  /// True if enough registers are left to issue MMAs in pairs.
+  /// True if a kernel with enough registers issues MMAs in pairs.
   static constexpr bool kLeavesRegisters = false;
+  /// Registers of a conversion, besides codes and scales.
+  static constexpr int kScratch = 0;
   /// Returns the power of two by which accumulators of the thread's weight row
   /// 0 or 1 are multiplied.
   static constexpr float ofRow(int) { return 1.0f; }
@@ -271,6 +273,7 @@ template <class Config> struct SlabE2m1 : SlabOperands {
 template <class Config> struct SlabE2m1Bfloats : SlabOperands {
   using Scale = typename Config::Scale;
   static constexpr bool kLeavesRegisters = kSame<Scale, ue8m0>;
+  static constexpr int kScratch = 8;
   static constexpr float ofRow(int) { return 0x1p30f; }
   unsigned scale[2]; ///< each row's scale times 2^96, in both halves
 
@@ -371,11 +374,16 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
 
   using Converter = decltype(detail::slabConverterOf<Config>());
   /// Returns true if enough registers are left to issue MMAs in pairs. Partial
-  /// weight tiles, 32-bit results, and some converters need these registers.
+  /// weight tiles, 32-bit results, and some converters need these registers,
+  /// and so does a third CTA of the SM. With fewer registers than counted here,
+  /// ptxas serializes the MMAs.
   static constexpr bool leavesRegisters() {
-    return Converter::kLeavesRegisters &&
-           Config::kN % Config::Schedule::kTileN == 0 &&
-           Config::Schedule::kTileM <= 128 &&
+    using Schedule = typename Config::Schedule;
+    constexpr int kAtoms = Config::Mma::kRows / 64;
+    constexpr int kNeeded = kAtoms * (Schedule::kTileM / 2 + 16) + 40;
+    return Converter::kLeavesRegisters && Config::kN % Schedule::kTileN == 0 &&
+           Schedule::kTileM <= 128 &&
+           kNeeded + Converter::kScratch <= Schedule::kConsumerRegisters &&
            sizeof(typename Config::Result) == 2;
   }
 

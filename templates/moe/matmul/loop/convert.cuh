@@ -62,19 +62,21 @@ struct FromRegisters {
     int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
-      operands.await(ring);
+      // The shuffle that makes the address warp-uniform overlaps with the wait,
+      // and the loads of codes overlap with the fence.
+      const unsigned columns = ptx::sameInWarp(operands.columns(k, ring.stage));
+      operands.awaitCopies(ring);
       typename Scales::Slab slabs[kAtoms];
 #pragma unroll
       for (int atom = 0; atom < kAtoms; ++atom)
         slabs[atom] = scales.load(operands.weights(ring.stage),
                                   operands.block + atom, warp, lane);
+      operands.fenceCopies();
       auto release = [&] {
         if (k > steps.first)
           operands.giveBack(last);
       };
-      multiply<Scales::leavesRegisters()>(
-          worker, slabs, ptx::sameInWarp(operands.columns(k, ring.stage)),
-          release);
+      multiply<Scales::leavesRegisters()>(worker, slabs, columns, release);
       last = ring.stage;
       ring.advance();
     }

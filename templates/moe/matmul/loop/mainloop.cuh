@@ -10,7 +10,8 @@
 // Operands, which each kernel defines:
 //
 //   kTakesTurns          true if two warpgroups issue MMAs in turn
-//   await(ring)          waits until the stage is full
+//   await(ring)          waits until the stage is full: awaitCopies(ring), then
+//                        fenceCopies(), after which MMAs may read the stage
 //   rows(k, stage)       returns the shared-memory address of the MMA's row
 //                        operand
 //   columns(k, stage)    returns the address of the MMA's column operand

@@ -166,12 +166,18 @@ template <class Config> struct WarpSpecialized {
     int tokens;    ///< tokens of the tile
     unsigned sums; ///< tensor-memory address of the accumulators
 
-    __device__ __forceinline__ void await(const Index &ring) const {
+    __device__ __forceinline__ void awaitCopies(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
+    }
+    __device__ __forceinline__ void fenceCopies() const {
       // Data that TMA wrote needs no proxy fence; data that cp.async wrote
       // does.
       if constexpr (!mapsRows<Config>)
         ptx::fenceShared();
+    }
+    __device__ __forceinline__ void await(const Index &ring) const {
+      awaitCopies(ring);
+      fenceCopies();
     }
     __device__ __forceinline__ unsigned rows(int, int stage) const {
       return own + unsigned(stage * S::kStageBytes);
