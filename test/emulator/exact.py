@@ -27,7 +27,10 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent / "conformance"), str(HERE.parent.parent / "python")]
+from moec.card import numbers as of_numbers  # noqa: E402
 from moec.card.numbers import inputs_of, read_npy  # noqa: E402
+
+NUMBERS = of_numbers.__file__
 
 SHAPE = {"num_experts": 6, "top_k": 3, "hidden_size": 256, "intermediate_size": 128}
 # Few rows of many columns: the second matmul's k is split. As many rows as its slices need.
@@ -160,9 +163,13 @@ def run_ranks(tools, folder, case, environment):
         yield each["tokens"], b"".join(path.read_bytes() for path in paths) if has_run else b"", None if has_run else fault or "no output"
 
 
-def run_package(tools, folder, case, environment_of):
-    """(tokens, SHA-256, or what went wrong) of each run of a package."""
+def run_package(tools, folder, case, environment_of, known=None):
+    """(tokens, SHA-256, or what went wrong) of each run of a package. known: a function of a case and its environment that returns the
+    results of the runs that have passed before, or None."""
     (folder / "numbers").mkdir(exist_ok=True)
+    results = known(case, environment_of(case)) if known else None
+    if results is not None:
+        return results
     results = []
     for tokens, rows, fault in (run_one_rank if case.ranks == 1 else run_ranks)(tools, folder, case, environment_of(case)):
         # Nothing is shown by rows of zeros.
@@ -172,10 +179,10 @@ def run_package(tools, folder, case, environment_of):
     return results
 
 
-def run_all(tools, folder, jobs, chosen, environment_of):
+def run_all(tools, folder, jobs, chosen, environment_of, known):
     """(package, tokens, SHA-256 or fault), in order."""
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for case, results in zip(chosen, pool.map(lambda one: run_package(tools, folder, one, environment_of), chosen)):
+        for case, results in zip(chosen, pool.map(lambda one: run_package(tools, folder, one, environment_of, known), chosen)):
             for tokens, result in results:
                 yield case.name, tokens, result
 
@@ -227,6 +234,7 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--sums", choices=("exact", "card"), default="card")
     parser.add_argument("--timing", default="late")
+    parser.add_argument("--update", action="store_true", help="write test/golden/emulated-exact.txt, if all pass")
     arguments = parser.parse_args()
     started = time.monotonic()
     folder = arguments.make or arguments.folder or arguments.work
@@ -247,6 +255,7 @@ def main():
     if arguments.device == "emulated":
         import moec_testing
         import nvrtc
+        import passed
 
         real = nvrtc.find()
         if real is None:
@@ -267,20 +276,38 @@ def main():
     # Runs of one token whose outputs are 0, nearly all of them, have no line.
     if not arguments.write:
         chosen = [case._replace(counts=tuple(count for count in case.counts if (case.name, count) in known)) for case in chosen]
+    listed = None
+    digests, wrong = {}, set()
+    if arguments.device == "emulated":
+        listed = passed.Cases(nvrtc.Nvrtc(real).release(), __file__, arguments.update,
+                              not every and (arguments.sums, arguments.timing) == ("card", "late"), (HERE / "rank_runs.py", NUMBERS))
+
+    def passed_before(case, environment):
+        wanted = [(count, known[case.name, count]) for count in case.counts]
+        digests[case.name] = listed.digest(folder / "packages" / case.name, repr(case), repr(wanted), environment["MOEC_EMULATOR"])
+        return wanted if listed.has(case.name, digests[case.name]) else None
+
     count, failures = 0, 0
-    for package, tokens, result in run_all(tools, folder, arguments.jobs, chosen, environment_of):
+    for package, tokens, result in run_all(tools, folder, arguments.jobs, chosen, environment_of, passed_before if listed else None):
         count += 1
         if arguments.write:
             print(f"{package:24} {tokens:5} {result} {name}", flush=True)
             failures += " " in result
         elif result != known.get((package, tokens)):
             failures += 1
+            wrong.add(package)
             print(f"FAILED {package}, {tokens} tokens: {result}, expected {known.get((package, tokens), 'no run')}", flush=True)
     for case in chosen:
         if not case.counts:
             failures += 1
             print(f"FAILED {case.name}: exact.txt has no run of it")
-    print(f"# {count} runs, {failures} failed, {time.monotonic() - started:.0f} s")
+    about = ""
+    if listed:
+        for name, digest in digests.items():
+            if name not in wrong:
+                listed.add(name, digest)
+        about = f" packages: {listed.end(failures)};"
+    print(f"#{about} {count} runs, {failures} failed, {time.monotonic() - started:.0f} s")
     return 1 if failures or not count else 0
 
 

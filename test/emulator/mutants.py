@@ -23,6 +23,7 @@ import cases  # noqa: E402
 import make_gpu_packages as maker  # noqa: E402
 import moec_testing as testing  # noqa: E402
 import nvrtc  # noqa: E402
+import passed  # noqa: E402
 import run as mutants  # noqa: E402
 
 TIMINGS = ["random", "late"]
@@ -105,17 +106,21 @@ class Runs:
                 print(f"RED WITHOUT A FAULT {package.name} {timing}: {self.known[key][1][:300]}", flush=True)
         return self.known[key][0]
 
-    def judge(self, mutant, packages):
+    def judge(self, mutant, packages, listed):
         """(verdict, a line) of a fault: red, green, or why it could not be judged."""
         package, arguments = packages / f"mutant-{mutant.name}", arguments_of(mutant)
         kind = maker.Maker.kind_of(mutant)
         base = packages / maker.Maker.sound_name(*kind)
+        digest = listed.digest(package, mutant.name, mutant.arch, *map(str, arguments), *TIMINGS)
+        if listed.has(mutant.name, digest):
+            return "red", "known"
         try:
             for timing in TIMINGS:
                 green, seen = self.check(package, kind, timing, arguments, mutant.arch)
                 if not green and not self.sound(base, kind, timing, arguments, mutant.arch):
                     return "unsound", "the package without the fault is red"
                 if not green:
+                    listed.add(mutant.name, digest)
                     return "red", f"{timing}: {seen}"
         except RuntimeError as error:
             return "failed", str(error)
@@ -152,8 +157,10 @@ def main():
     parser.add_argument("--all", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--table", type=Path)
+    parser.add_argument("--update", action="store_true", help="write test/golden/emulated-mutants.txt, if all are red")
     options = parser.parse_args()
-    if nvrtc.find() is None:
+    real = nvrtc.find()
+    if real is None:
         print("no NVRTC on this machine; set MOEC_NVRTC_PATH", file=sys.stderr)
         return 77
     started = time.monotonic()
@@ -168,6 +175,7 @@ def main():
     every = options.all or options.only or testing.runs_all()
     chosen = [one for one in mutants.load_mutants() if one.kind == "template" and "NotEmulated" not in one.fields and
               any(word in one.name for word in words) and (every or one.name in GATE)]
+    listed = passed.Cases(nvrtc.Nvrtc(real).release(), __file__, options.update, not every)
     runs, jobs, failures = Runs(testing.Tools(options.bin), work), [], []
     for arch, most in sorted({(one.arch, most_tokens(one)) for one in chosen}):
         some, folder = [one for one in chosen if (one.arch, most_tokens(one)) == (arch, most)], work / f"packages-{arch}-{most}"
@@ -178,7 +186,7 @@ def main():
         print(f"FAILED {failure}")
     rows, verdicts = [], {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        waiting = {pool.submit(runs.judge, *job): job[0] for job in jobs}
+        waiting = {pool.submit(runs.judge, *job, listed): job[0] for job in jobs}
         for done in concurrent.futures.as_completed(waiting):
             verdict, seen = done.result()
             mutant = waiting[done]
@@ -188,7 +196,8 @@ def main():
                 print(f"{verdict:7} {mutant.name}: {seen[:300]}", flush=True)
     if options.table:
         options.table.write_text("".join(f"{name}\t{verdict}\t{seen}\n" for name, verdict, seen in sorted(rows)))
-    print(f"{verdicts}, {time.monotonic() - started:.0f} s")
+    known = listed.end(failures or set(verdicts) != {"red"})
+    print(f"{verdicts}, {known}, {time.monotonic() - started:.0f} s")
     return 1 if failures or set(verdicts) != {"red"} or (not every and len(rows) != len(GATE)) else 0
 
 
