@@ -128,6 +128,39 @@ def test_rows_of_all_attention_ranks(ranks: int) -> None:
     assert (plan.captured_tokens, plan.max_tokens) == (ranks * MOST_CAPTURED, ranks * MOST_TOKENS)
 
 
+@pytest.mark.parametrize("chunk", [-1, 0, None])
+def test_rows_without_chunked_prefill(chunk: int | None) -> None:
+    """SGLang then limits a prefill by max_prefill_tokens."""
+    configuration = layers.start(chunked_prefill_size=chunk, max_prefill_tokens=3 * MOST_CAPTURED)
+    try:
+        plan = layers.build(BF16).runner.quant_method.moec_plan
+    finally:
+        configuration.restore()
+    assert (plan.captured_tokens, plan.max_tokens) == (MOST_CAPTURED, 3 * MOST_CAPTURED)
+
+
+@pytest.mark.parametrize(
+    ("decode", "prefill", "options", "most"),
+    [
+        ({"backend": "full", "max_bs": 8}, {"backend": "disabled"}, {"speculative_num_draft_tokens": 4}, 32),
+        ({"backend": "full", "max_bs": 8}, {"backend": "breakable", "bs": [16, 48, 32]}, {}, 48),
+        ({"backend": "full", "max_bs": 8}, {"backend": "breakable", "max_bs": 24}, {}, 24),
+        ({"backend": "full", "max_bs": 64}, {"backend": "breakable", "bs": [16, 48]}, {}, 64),
+        ({"backend": "disabled", "max_bs": 8}, {"backend": "disabled", "max_bs": 24}, {}, 0),
+    ],
+)
+def test_rows_of_graphs(decode: dict[str, Any], prefill: dict[str, Any], options: dict[str, int], most: int) -> None:
+    from sglang.srt.model_executor.cuda_graph_config import CudaGraphConfig
+
+    graphs = CudaGraphConfig.from_dict({"decode": decode, "prefill": prefill})
+    configuration = layers.start(cuda_graph_config=graphs, **options)
+    try:
+        plan = layers.build(BF16).runner.quant_method.moec_plan
+    finally:
+        configuration.restore()
+    assert (plan.captured_tokens, plan.max_tokens) == (most, MOST_TOKENS)
+
+
 def test_a_factor() -> None:
     """SGLang's runners multiply the sum over experts; moec in their place."""
     check(BF16, layers.build(BF16, routed_scaling_factor=2.5), factor=2.5)

@@ -119,7 +119,9 @@ TEST(BenchRouting, RefusesOtherTexts) {
 
 TEST(BenchRouting, RefusesWhatTheLayerCannotHave) {
   EXPECT_FALSE(routingLogits(routingOf("hot:65"), "f32", kShape, 1));
+  EXPECT_TRUE(routingLogits(routingOf("hot:64"), "f32", kShape, 1));
   EXPECT_FALSE(routingLogits(routingOf("used:0.04"), "f32", kShape, 1));
+  EXPECT_TRUE(routingLogits(routingOf("used:0.0625"), "f32", kShape, 1));
   EXPECT_FALSE(routingLogits(routingOf("hot:1"), "i32", kShape, 1));
 }
 

@@ -52,6 +52,14 @@ class WorkloadTest(unittest.TestCase):
     def test_shared_experts_count_for_every_token(self):
         self.check(self.cells(n_shared_experts=2), pairs=4, first=4, most=EXPERTS + 2)
 
+    def test_ranks_count_their_own_experts(self):
+        # Both ranks see the same tokens, so each pair belongs to exactly one of them.
+        ranks = [self.cells(moe_parallel_config={"dp_size": 2, "dp_rank": rank, "use_ep": True}) for rank in range(2)]
+        for tokens in ranks[0]:
+            self.assertEqual(sum(cells[tokens]["local_pairs"] for cells in ranks), 2 * tokens)
+        self.assertEqual(sum(cells[1]["touched_experts"] for cells in ranks), 2)
+        self.assertEqual([cells[64]["touched_experts"] for cells in ranks], [EXPERTS / 2] * 2)
+
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1])

@@ -3,6 +3,7 @@
 // RUN: sed 's/<mxfp4>/<nvfp4_per_token>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=ROW
 // RUN: sed 's/<mxfp4>/<mxfp8>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=BLOCK
 // RUN: sed 's/<mxfp4>/<mxfp4_fp8>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=TENSOR
+// RUN: sed 's/<mxfp4>/<mxfp6_e3m2>/' %s | moec compile - --arch=sm_90a --max-tokens=64 --emit=cuda | FileCheck %s --check-prefix=SIX
 // RUN: rm -rf %t && moec compile %s --arch=sm_90a --max-tokens=64 --no-cubin -o %t && FileCheck %s --check-prefix=MANIFEST < %t/manifest.json
 // RUN: moec explain %s --arch=sm_90a | FileCheck %s --check-prefix=EXPLAIN
 // RUN: sed 's/<mxfp4>/<nvfp4_per_token>/' %s | moec explain - --arch=sm_90a | FileCheck %s --check-prefix=APART
@@ -38,6 +39,8 @@
 // ROW-NEXT: moe::bf16 *data;
 // ROW-NEXT: };
 // ROW: using Scaling = moe::quant::TwoLevels<moe::e2m1, 16, true>;
+
+// SIX: using Scaling = moe::quant::PowerGroups<moe::e3m2, moe::quant::Even, 32>;
 
 // BLOCK: using Scaling = moe::quant::PowerGroups<moe::e4m3, moe::quant::Ceil, 32>;
 

@@ -125,7 +125,9 @@ TEST(Histogram, RefusesWhatDoesNotFit) {
             "histogram '" + counts.text() +
                 "': a token chooses 3 experts, and 2 got rows");
   EXPECT_FALSE(histogramOf("hot:9").chances(8, 2));
+  EXPECT_TRUE(histogramOf("hot:8").chances(8, 2));
   EXPECT_FALSE(histogramOf("used:0.1").chances(8, 2));
+  EXPECT_TRUE(histogramOf("used:0.25").chances(8, 2));
 }
 
 } // namespace

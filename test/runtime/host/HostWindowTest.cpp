@@ -16,6 +16,7 @@
 #include "test/runtime/host/StageCall.h"
 #include "test/runtime/host/TinyLayer.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <thread>
 
@@ -207,6 +208,12 @@ void dispatch(DispatchOfRank &first, DispatchOfRank &second) {
 
 } // namespace
 
+/// Returns true if the window is marked as broken.
+static bool isBroken(const comm::Window &window) {
+  const auto *words = reinterpret_cast<const uint64_t *>(window.own());
+  return words[moe::ExchangeWords{2}.broken()] != 0;
+}
+
 /// Tokens go to the ranks that own their experts, ids and weights to all ranks.
 TEST(HostWindow, ADispatchSendsIdsToAllAndRowsToOwners) {
   const TwoRanks two(1024);
@@ -240,5 +247,29 @@ TEST(HostWindow, RanksWithOtherTokenCountsAreTold) {
     EXPECT_EQ(block.ownTokens, rank ? 1u : 2u);
     EXPECT_EQ(block.peerTokens, rank ? 2u : 1u);
     EXPECT_FALSE(two.windows[rank]->check());
+    EXPECT_TRUE(isBroken(*two.windows[rank]));
   }
+}
+
+/// A rank whose wait times out marks the windows of all ranks as broken. A rank
+/// that comes later neither waits nor sends.
+TEST(HostWindow, ATimeoutBreaksTheWindowsOfAll) {
+  const TwoRanks two(1024);
+  two.windows[0]->block().timeoutNs = 20'000'000;
+  DispatchOfRank ranks[] = {{*two.windows[0], {1, 2}},
+                            {*two.windows[1], {3, 0}}};
+  for (const auto &window : two.windows)
+    EXPECT_FALSE(isBroken(*window));
+  EXPECT_TRUE(ranks[0].call.run(stages::dispatch));
+  EXPECT_EQ(two.windows[0]->block().code, unsigned(moe::ExchangeEnd::Late));
+  for (const auto &window : two.windows)
+    EXPECT_TRUE(isBroken(*window));
+  auto *received =
+      reinterpret_cast<float *>(two.windows[0]->own() + 256); // of rank 0
+  std::fill_n(received, 4, -1.0F);
+  EXPECT_TRUE(ranks[1].call.run(stages::dispatch));
+  EXPECT_EQ(two.windows[1]->block().code,
+            unsigned(moe::ExchangeEnd::PeerBroke));
+  EXPECT_THAT(std::vector<float>(received, received + 4),
+              ElementsAre(-1, -1, -1, -1));
 }

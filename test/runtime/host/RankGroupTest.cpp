@@ -84,6 +84,39 @@ TEST(RankGroup, ScattersSums) {
                                ElementsAre(52)));
 }
 
+/// Sums are computed in chunks of 4096 elements, of which the last one may be
+/// shorter. Elements after the result stay unchanged.
+TEST(RankGroup, SumsOfSeveralChunks) {
+  constexpr int64_t kRanks = 2, kBehind = 8;
+  for (const int64_t count : {4095, 4096, 4097, 8192, 8200})
+    for (const Kind kind : {Kind::AllReduce, Kind::ReduceScatter}) {
+      const bool scatters = kind == Kind::ReduceScatter;
+      const auto results =
+          onRanks(kRanks, {}, [&](comm::Communicator &end) -> Result<void> {
+            const int64_t rank = end.rank();
+            std::vector<float> from(size_t(scatters ? kRanks * count : count));
+            for (size_t i = 0; i < from.size(); ++i)
+              from[i] = float(int64_t(i) + rank);
+            std::vector<float> to(size_t(count + kBehind), -1);
+            const comm::Part part = {from.data(), to.data(), count, "f32"};
+            comm::Call call;
+            call.kind = kind, call.ranks = kRanks, call.stride = 1;
+            call.parts = {&part, 1};
+            TRY(end.perform(call));
+            for (int64_t i = 0; i < count + kBehind; ++i) {
+              const int64_t at = i + (scatters ? rank * count : 0);
+              const float wanted = i < count ? float(2 * at + 1) : -1;
+              if (to[size_t(i)] != wanted)
+                return invalidArgument("element {} of {} is {}, expected {}", i,
+                                       count, to[size_t(i)], wanted);
+            }
+            return {};
+          });
+      for (const Result<void> &result : results)
+        EXPECT_TRUE(result) << result.error().message;
+    }
+}
+
 /// 1 is lost beside 2^24 in f32: the order of sums shows.
 TEST(RankGroup, SumsInTheOrderOfRanks) {
   const std::vector<float> first = {16777216, 1, 1, -16777216};
