@@ -295,6 +295,53 @@ TEST_P(OfEmulated, EachRankGetsTheLayerOfItsTokens) {
   }
 }
 
+/// Ranks that run with different token counts.
+class MismatchedRanks : public OfEmulated {};
+
+TEST_P(MismatchedRanks, EachNamesBothTokenCounts) {
+  const Layout &layout = GetParam().layout;
+  Rank whole(compileRank(layout, ""));
+  whole.fillWeights();
+  Shares shares = compileRanks(layout);
+  if (GetParam().from)
+    replaceText(shares, GetParam().from, GetParam().to);
+  std::vector<GpuRank> ranks;
+  for (int64_t r = 0; r < layout.ranks; ++r) {
+    ranks.emplace_back(shares, r);
+    ranks.back().host.takeWeights(whole);
+  }
+  auto group = *host::RankGroup::create(layout.ranks, {});
+  ASSERT_NO_FATAL_FAILURE(inThreads(ranks, *group, [&](GpuRank &rank, int64_t) {
+    return rank.open(shares, *group, std::nullopt);
+  }));
+  const int64_t rowBytes = layout.hidden * whole.layer.inputType->bytes;
+  const auto tokensOf = [](int64_t rank) { return 3 + rank; };
+  const auto runOne = [&](GpuRank &rank, int64_t r) {
+    const int64_t tokens = tokensOf(r);
+    Bytes x(tokens * rowBytes), logits(tokens * layout.experts * 4);
+    fillX(whole.layer, kSeed, 0, tokens, x.span.data(), layout.hidden);
+    EXPECT_TRUE(fillLogits(whole.layer, kSeed, "uniform", 0, tokens,
+                           *whole.layer.logitsType, logits.span.data()));
+    return rank.run(tokens, x, logits);
+  };
+  // The first run is already queued when the kernels find the difference.
+  ASSERT_NO_FATAL_FAILURE(inThreads(ranks, *group, runOne));
+  for (int64_t r = 0; r < layout.ranks; ++r) {
+    const auto *out =
+        reinterpret_cast<const float *>(ranks[size_t(r)].out.span.data());
+    EXPECT_TRUE(std::all_of(out, out + tokensOf(r) * layout.hidden,
+                            [](float number) { return std::isnan(number); }))
+        << "rank " << r;
+    const Result<void> next = runOne(ranks[size_t(r)], r);
+    ASSERT_FALSE(next) << "rank " << r;
+    EXPECT_EQ(next.error().code, ErrorCode::PeerMismatch);
+    EXPECT_EQ(next.error().message,
+              fmt::format("rank {} runs with {} tokens, and rank {} with {}, "
+                          "in run 1 of the context",
+                          r, tokensOf(r), 1 - r, tokensOf(1 - r)));
+  }
+}
+
 /// A layout whose ranks have tokens of their own. Kernels round the
 /// intermediate like the host device but add in another order.
 Layout ofTwoGpus(Layout layout, const char *mode = kOneSided) {
@@ -322,6 +369,14 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto &info) {
       return std::string(info.param.layout.name) + "_" + info.param.timing;
     });
+
+INSTANTIATE_TEST_SUITE_P(Ranks, MismatchedRanks,
+                         testing::Values(Emulated{kExperts, "random"},
+                                         Emulated{kTensors, "late"}),
+                         [](const auto &info) {
+                           return std::string(info.param.layout.name) + "_" +
+                                  info.param.timing;
+                         });
 
 // Words that another GPU reads need the scope of the system on both sides.
 INSTANTIATE_TEST_SUITE_P(

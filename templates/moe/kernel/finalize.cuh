@@ -26,6 +26,7 @@
 
 #include "moe/core/concepts.cuh"
 #include "moe/core/pdl.cuh"
+#include "moe/core/ptx_peer.cuh"
 #include "moe/exchange/windows.cuh"
 
 namespace moe {
@@ -82,8 +83,10 @@ __device__ __forceinline__ void finalize(const typename Config::Args &args) {
     owners = countOwners();
   if (!isToken)
     return;
+  // A rank whose wait fails may write the word at any time.
   const bool broken =
-      args.exchange_words[ExchangeWords{Config::kRanks}.broken()] != 0;
+      ptx::loadRelaxed(args.exchange_words +
+                       ExchangeWords{Config::kRanks}.broken()) != 0;
   int end = min(kVectors, (share + 1) * kShare);
 #pragma unroll 1
   for (int v = share * kShare + int(threadIdx.x); v < end;
