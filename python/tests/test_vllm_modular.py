@@ -226,8 +226,9 @@ def test_tokens_of_sequence_parallel_ranks(vllm_engine: Any, tokens: int, sent: 
     # One process has no transport.
     monkeypatch.setattr("moec.integrations._vllm_layer._kernel", lambda *a: None)
     options: dict[str, Any] = {"tp_size": 2, "is_sequence_parallel": True, "hidden_size": 256}
-    method = layers.build(vllm_engine, BF16, "cpu", **options).runner.routed_experts.quant_method
-    assert method.moec_plan.max_tokens == 2 * sent
+    plan = layers.build(vllm_engine, BF16, "cpu", **options).runner.routed_experts.quant_method.moec_plan
+    # vLLM captures no CUDA graphs with this transport.
+    assert (plan.max_tokens, plan.captured_tokens) == (2 * sent, 0)
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -251,7 +252,9 @@ def test_rows_by_expert(vllm_engine: Any, name: str, monkeypatch: pytest.MonkeyP
         layer = layers.build(vllm_engine, case, "cpu", **options)
         method = layer.runner.routed_experts.quant_method
         assert method.moec_plan.source["activation_format"] == "batched"
-        assert method.moec_plan.max_tokens == 2 * layers.MOST_TOKENS
+        # Each expert has slots for the tokens of both ranks, in CUDA graphs too.
+        plan = method.moec_plan
+        assert (plan.max_tokens, plan.captured_tokens) == (2 * layers.MOST_TOKENS, 2 * layers.MOST_TOKENS)
         got = method.apply(layer.runner.routed_experts, x, weights.float(), ids, None, None)
         local = list(range(rank * 4, rank * 4 + 4))
         # The transport multiplies and sums in bf16.
