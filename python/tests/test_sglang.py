@@ -166,6 +166,13 @@ def test_a_factor() -> None:
     check(BF16, layers.build(BF16, routed_scaling_factor=2.5), factor=2.5)
 
 
+def test_a_factor_in_the_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The router has multiplied the weights by the factor."""
+    name = "sglang.srt.layers.moe.fused_moe_triton.layer._fuses_routed_scaling_factor_in_topk"
+    monkeypatch.setattr(name, lambda *_: True)
+    check(BF16, layers.build(BF16, routed_scaling_factor=2.5))
+
+
 def test_other_types_of_x() -> None:
     for dtype in (torch.float16, torch.float32):
 

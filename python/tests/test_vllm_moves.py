@@ -131,17 +131,21 @@ def test_who_moves_tokens(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert not _vllm_plan._moving({}, scheme, layer, cpu)
 
 
-def test_tokens_of_all_ranks(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """vLLM's runner gathers what a package does not, in CUDA graphs too."""
+@pytest.mark.parametrize("captured", [layers.MOST_CAPTURED, 2 * layers.MOST_TOKENS])
+def test_tokens_of_all_ranks(vllm_engine: Any, build: Any, captured: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's runner gathers what a package does not, in CUDA graphs too. A graph has no more tokens than a run."""
     from moec.integrations import _vllm_plan
+
+    monkeypatch.setattr(vllm_engine.compilation_config, "max_cudagraph_capture_size", captured)
+    of_rank = min(captured, layers.MOST_TOKENS)
 
     def most() -> tuple[int, int]:
         plan = build("bf16", packs=False)[0].runner.routed_experts.quant_method.moec_plan
         return plan.max_tokens, plan.captured_tokens
 
-    assert most() == (RANKS * layers.MOST_TOKENS, layers.MOST_CAPTURED)
+    assert most() == (RANKS * layers.MOST_TOKENS, of_rank)
     monkeypatch.setattr(_vllm_plan, "MOVING_DEVICES", ("cuda",))
-    assert most() == (RANKS * layers.MOST_TOKENS, RANKS * layers.MOST_CAPTURED)
+    assert most() == (RANKS * layers.MOST_TOKENS, RANKS * of_rank)
 
 
 def test_steps_without_counts(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
