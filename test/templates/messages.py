@@ -17,14 +17,15 @@ KINDS = ["route_cluster_bf16", "permute", "gate_up_bf16_16x64x128",
          "combine_bf16", "combine_normed_bf16", "combine_constants_bf16", "pack_copy_bf16"]
 # Config, what is replaced in it by what, and what the message says.
 IMPOSSIBLE = [
-    # 65536 registers in all are what a multiprocessor has, 64512 what 384 threads are given.
+    # 65536 registers in all are what an SM has, 64512 what 384 threads are given.
     ("wgmma_fp8_block_groups_64x128x128", "kProducerRegisters = 56; static constexpr int kConsumerRegisters = 224",
      "kProducerRegisters = 48; static constexpr int kConsumerRegisters = 232", "more registers than the launch allots"),
     ("wgmma_fp8_block_groups_64x128x128", "kCtasPerSm = 1", "kCtasPerSm = 2", "more registers than the launch allots"),
     ("down_slices_fp8_block_64x128x128", "kConsumerRegisters = 128", "kConsumerRegisters = 136",
      "more registers than the launch allots"),
-    ("wgmma_tail_f16_64x64x64", "kExperts = ", "kExperts = 1024 + ", "an expert's number must fit its slot"),
-    ("wgmma_fp8_block_down_128x128x128", "const float * lhs_scale", "const unsigned short * lhs_scale", "a token's scale must be a word"),
+    ("wgmma_tail_f16_64x64x64", "kExperts = ", "kExperts = 1024 + ", "an expert's index must fit its slot"),
+    ("wgmma_fp8_block_down_128x128x128", "const float * lhs_scale", "const unsigned short * lhs_scale",
+     "a token's scale must be 4 bytes"),
     ("route_cluster_bf16", "kMostBlocks = 0", "kMostBlocks = 4", "kMostBlocks must be 0 with kPermute"),
     ("route_cluster_bf16", "kBlockTokens = ", "kBlockTokens = 8192 + ", "tokens must be at most 32767"),
     ("route_cluster_bf16", "kExperts = ", "kExperts = 1024 + ", "kExperts must be 1 to 1024"),

@@ -47,7 +47,8 @@ template <class Config> constexpr bool checkCombineNormedConfig() {
   MOE_REQUIRE_VALUE(
       Config, kPlacesEarly,
       "positions and weights are final before the predecessor launch ends");
-  static_assert(Config::kPairs <= 32, "a warp reads the pairs of a token");
+  static_assert(Config::kPairs <= 32,
+                "kPairs must be at most 32, one per lane of a warp");
   return true;
 }
 

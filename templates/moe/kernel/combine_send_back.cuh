@@ -40,13 +40,14 @@ namespace moe {
 template <class Config> constexpr bool checkCombineSendBackConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
-  MOE_REQUIRE_TYPE(Config, Output, "element type of the sums that are sent");
+  MOE_REQUIRE_TYPE(Config, Output,
+                   "element type of the partial sums that are sent");
   MOE_REQUIRE_VALUE(Config, kRanks, "ranks that tokens come from");
   MOE_REQUIRE_VALUE(Config, kExperts,
                     "experts that are distributed over ranks, or 0");
   MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
-  MOE_REQUIRE_VALUE(Config, kColumnBlocks, "shares of a token");
+  MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
   MOE_REQUIRE_VALUE(
       Config, kPlacesEarly,
       "positions and weights are final before the predecessor launch ends");

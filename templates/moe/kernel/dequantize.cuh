@@ -105,7 +105,7 @@ __device__ __forceinline__ void dequantize(const typename Config::Args &args) {
   static_assert(checkDequantizeConfig<Config>());
   using Args = typename Config::Args;
   using Data = RemoveReference<decltype(*Args::data)>;
-  static_assert(sizeof(Data) == 2, "codes become values of 16 bits");
+  static_assert(sizeof(Data) == 2, "codes are converted to 16-bit values");
   constexpr int kWide = 8;
   constexpr int kPerRow = Config::kColumns / kWide;
   awaitPredecessor<Config>();

@@ -83,12 +83,12 @@ template <class Config> constexpr bool checkDownSlicesConfig() {
                     "registers of a thread of the producer warps");
   MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters,
                     "registers of a thread of the consumer warps");
-  MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "resident CTAs of a multiprocessor");
+  MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "resident CTAs per SM");
   static_assert(!Config::Activation::kGated, "the second matmul has no gate");
   static_assert(checkQuantPolicy<typename Config::Quant>());
   static_assert(checkEngine<typename Config::Mma>());
   static_assert(isWarpSpecialized<typename Config::Mma>,
-                "slices are made by a warp-specialized engine");
+                "slices need a warp-specialized engine");
   return true;
 }
 

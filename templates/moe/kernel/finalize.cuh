@@ -44,9 +44,9 @@ template <class Config> constexpr bool checkFinalizeConfig() {
   MOE_REQUIRE_VALUE(Config, kIdsEarly,
                     "ids are final before the predecessor launch ends");
   static_assert(kSame<typename Config::Partial, typename Config::Output>,
-                "sums come as the output is");
+                "Partial must equal Output");
   static_assert(Config::kHidden % kPerVector<typename Config::Output> == 0,
-                "rows are whole vectors");
+                "rows must be whole 16-byte vectors");
   return true;
 }
 

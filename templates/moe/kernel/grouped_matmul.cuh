@@ -174,8 +174,7 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
                       "registers of a producer thread");
     MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters,
                       "registers of a consumer thread");
-    MOE_REQUIRE_VALUE(Schedule, kCtasPerSm,
-                      "resident CTAs of a multiprocessor");
+    MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "resident CTAs per SM");
     static_assert(Config::kThreads == 32 * (Schedule::kProducerWarps +
                                             Schedule::kConsumerWarps),
                   "kThreads must be 32 * (kProducerWarps + kConsumerWarps)");

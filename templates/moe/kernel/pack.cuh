@@ -174,7 +174,7 @@ template <class Config> constexpr bool checkStoredConfig() {
   MOE_REQUIRE_VALUE(Config, kColumnsPerWord, "columns in 32 bits");
   MOE_REQUIRE_VALUE(Config, kSlots, "order of elements in 32 bits");
   MOE_REQUIRE_VALUE(Config, kAdded, "the value that is added to an element");
-  MOE_REQUIRE_VALUE(Config, kFlipped, "bits that change");
+  MOE_REQUIRE_VALUE(Config, kFlipped, "bits that are inverted");
   MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
   MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA writes");
   static_assert(StoredMatrix<Config>::kRows % Config::kRowsPerWord == 0 &&
@@ -194,19 +194,20 @@ template <class Config> constexpr bool checkStoredConfig() {
   static_assert(!storesAtoms<Config> ||
                     (Config::kStoredBits == 8 && !Config::kRowsLast &&
                      Config::kRowsPerWord * Config::kColumnsPerWord == 1),
-                "atoms are of elements of 8 bits, each by itself");
+                "scale blocks need 8-bit elements, each stored separately");
   static_assert(Config::kColumns * Config::kBits % 8 == 0,
                 "packed rows must be whole bytes");
   static_assert(Config::kBytesPerCta % (Config::kBits == 6 ? 12 : 4) == 0,
                 "kBytesPerCta must be a multiple of 4, or 12 for 6 bits");
-  static_assert(!storesPowers<Config> ||
-                    (Config::kBits == 32 && Config::kStoredBits == 8 &&
-                     Config::kRowsPerWord == 1 && Config::kColumnsPerWord == 1),
-                "powers of two of 8 bits become f32, each by itself");
+  static_assert(
+      !storesPowers<Config> ||
+          (Config::kBits == 32 && Config::kStoredBits == 8 &&
+           Config::kRowsPerWord == 1 && Config::kColumnsPerWord == 1),
+      "kPowers needs 8-bit elements, each stored separately, that become f32");
   static_assert(kFragmentColumnsOf<Config> == 0 ||
                     (Config::kRows % 64 == 0 &&
                      Config::kColumns % kFragmentColumnsOf<Config> == 0),
-                "fragments are of whole blocks of 64 rows");
+                "fragment order needs whole blocks of 64 rows");
   return true;
 }
 

@@ -33,7 +33,7 @@ template <class Config> constexpr bool checkOrderConfig() {
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of an expert's weight");
   MOE_REQUIRE_VALUE(Config, kGroup, "columns of a group");
   static_assert(Config::kColumns > 0 && Config::kGroup > 0,
-                "there must be columns and groups");
+                "kColumns and kGroup must be positive");
   return true;
 }
 

@@ -52,7 +52,7 @@ template <class Config> constexpr bool checkPermuteConfig() {
   MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
   MOE_REQUIRE_VALUE(Config, kCounters, "zeros after the number of tiles");
   static_assert(Config::kCounters >= 2 && Config::kCounters < 32,
-                "the cursors of both matmuls, and a thread for each");
+                "kCounters must be 2 (the cursors of both matmuls) to 31");
   static_assert(Config::kBlockTokens * Config::kPairs <= 65535,
                 "kBlockTokens * kPairs must fit the 16-bit ranks");
   return true;

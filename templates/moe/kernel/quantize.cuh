@@ -81,7 +81,7 @@ template <class Config> constexpr bool checkQuantizeConfig() {
   MOE_REQUIRE_TYPE(Config, Scaling, "the granularity of scales");
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of the input");
   MOE_REQUIRE_VALUE(Config, kByOffsets,
-                    "true if offsets have the number of rows");
+                    "true if offsets define the number of rows");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
   MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a block of maxima");

@@ -58,7 +58,7 @@ enum class WeightNumber { SecondScale, Scale, ZeroPoint };
 
 template <class Config> constexpr bool checkQuantizedWeights() {
   checkCommonConfig<Config>();
-  MOE_REQUIRE_TYPE(Config, Element, "element type as stored");
+  MOE_REQUIRE_TYPE(Config, Element, "element type in the checkpoint");
   MOE_REQUIRE_TYPE(Config, Code, "element type of the codes");
   MOE_REQUIRE_TYPE(Config, Scale, "element type of the scales");
   MOE_REQUIRE_TYPE(Config, Rule, "the rule of power-of-two scales");
@@ -71,13 +71,13 @@ template <class Config> constexpr bool checkQuantizedWeights() {
   MOE_REQUIRE_VALUE(Config, kGroupRows, "rows of a group");
   MOE_REQUIRE_VALUE(Config, kGroupColumns, "columns of a group");
   static_assert(Config::kRows % Config::kParts == 0,
-                "kRows must be those of whole parts");
+                "kRows must be a multiple of kParts");
   if constexpr (requires { Config::kNumber; }) {
     MOE_REQUIRE_VALUE(Config, kGroupThreads, "threads of a group");
     static_assert(
         Config::kGroupThreads == Config::kThreads ||
             (Config::kGroupThreads <= 32 && 32 % Config::kGroupThreads == 0),
-        "threads of a group must be lanes of a warp, or all");
+        "kGroupThreads must divide 32 or equal kThreads");
   } else {
     MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
     MOE_REQUIRE_VALUE(Config, kElements, "elements of a chunk");

@@ -79,13 +79,13 @@ template <class Config> constexpr bool checkRouteConfig() {
                     "maximum number of blocks; 0 is no maximum");
   MOE_REQUIRE_VALUE(Config, kPermute, "true if the CTAs also permute");
   MOE_REQUIRE_VALUE(Config, kCluster, "CTAs that permute together");
-  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, where it permutes");
+  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, used with kPermute");
   MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
   MOE_REQUIRE_VALUE(Config, kCounters, "zeros after the number of tiles");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && routing::kPairsOf<Config> <= 32 &&
                     Config::kTopK <= Config::kExperts,
-                "kTopK must be 1 to kExperts, and pairs at most 32 a token");
+                "kTopK must be 1 to kExperts, with at most 32 pairs per token");
   static_assert(Config::kExperts >= 1 && Config::kExperts <= 1024,
                 "kExperts must be 1 to 1024");
   static_assert(Config::kMostBlocks == 0 || !Config::kPermute,
@@ -105,7 +105,7 @@ template <class Config> constexpr bool checkRouteConfig() {
     MOE_REQUIRE_TYPE(Config, Input, "element type of x");
     MOE_REQUIRE_VALUE(Config, kColumns, "columns of x");
     MOE_REQUIRE_VALUE(Config, kScales, "static scales");
-    MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a CTA, one scale of all");
+    MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a CTA");
     detail::checkQuantizedColumns<Config>();
   }
   return true;

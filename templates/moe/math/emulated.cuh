@@ -102,7 +102,8 @@ struct Ceil {
         __builtin_bit_cast(unsigned, Format<T>::kLargest);
     constexpr unsigned kMantissa = kLargest & 0x7fffffu;
     constexpr int kExponent = int(kLargest >> 23) - 127;
-    static_assert(kMantissa >= 0x400000u, "a quotient would round to a power");
+    static_assert(kMantissa >= 0x400000u,
+                  "a quotient would round to a power of two");
     // The float after 2^-127 times the largest code.
     constexpr unsigned kLeast = (unsigned(kExponent) << 23 | kMantissa) + 1;
     unsigned bits = __float_as_uint(largest);

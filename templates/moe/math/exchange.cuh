@@ -28,7 +28,7 @@ struct ExchangeBlock {
   unsigned long long timeoutNs;
   unsigned peerTokens, ownTokens; ///< set with OtherTokens
 };
-static_assert(sizeof(ExchangeBlock) == 40, "as kernels count its bytes");
+static_assert(sizeof(ExchangeBlock) == 40, "kernels assume a size of 40 bytes");
 
 /// The reasons for which a wait ends although ranks are missing.
 enum class ExchangeEnd : unsigned {

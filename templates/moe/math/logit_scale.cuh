@@ -20,7 +20,9 @@ namespace moe::routing {
 template <class Score, class Constants> struct ScaledLogit {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kBounded = kIsBounded<Score>;
-  static_assert(!Score::kNeedsSum, "the sum would be one of scaled logits");
+  static_assert(
+      !Score::kNeedsSum,
+      "scores that need a sum over experts cannot scale their logits");
   static __device__ __forceinline__ float score(float logit, float, float) {
     return Score::score(logit * Constants::kLogitScale, 0.0f, 0.0f);
   }

@@ -50,8 +50,8 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
   static_assert((kOperandBits == 16 &&
                  (kBits == 4 || kBits == 6 || kBits == 8)) ||
                     (kOperandBits == 8 && kBits == 4),
-                "slabs hold codes of 4, 6 or 8 bits for operands of 16, and "
-                "codes of 4 bits for operands of 8");
+                "slabs hold 4-, 6- or 8-bit codes for 16-bit operands, and "
+                "4-bit codes for 8-bit operands");
   /// Columns per step.
   static constexpr int kStepColumns = 256 / kOperandBits;
   /// Elements per 32-bit operand register.

@@ -26,7 +26,8 @@ __device__ __forceinline__ float softcapped(float logit, float cap) {
 template <class Score, class Constants> struct Softcapped {
   static constexpr bool kNeedsSum = false;
   static constexpr bool kBounded = true;
-  static_assert(!Score::kNeedsSum, "the sum would be one of capped logits");
+  static_assert(!Score::kNeedsSum,
+                "scores that need a sum over experts cannot cap their logits");
   static __device__ __forceinline__ float score(float logit, float, float) {
     return Score::score(softcapped(logit, Constants::kSoftcap), 0.0f, 0.0f);
   }

@@ -69,25 +69,27 @@ template <class Mma> constexpr bool checkEngine() {
 template <class Sums, bool kPromoted>
 constexpr bool checkWarpgroupAccumulator() {
   static_assert(checkFragment<Sums>());
-  MOE_REQUIRE_VALUE(Sums, kAtomSize, "accumulators of a thread of 64 rows");
-  MOE_REQUIRE_VALUE(Sums, kPieces, "pieces that are issued one by one");
-  MOE_REQUIRE_VALUE(Sums, kPieceSize, "accumulators of a thread of a piece");
+  MOE_REQUIRE_VALUE(Sums, kAtomSize, "accumulators per thread for 64 rows");
+  MOE_REQUIRE_VALUE(Sums, kPieces,
+                    "pieces, each the result of one MMA instruction");
+  MOE_REQUIRE_VALUE(Sums, kPieceSize, "accumulators per thread of a piece");
   MOE_REQUIRE_VALUE(Sums, kPieceColumns, "columns of a piece");
-  MOE_REQUIRE_VALUE(Sums, kPiecesOfAtom, "pieces of 64 rows");
+  MOE_REQUIRE_VALUE(Sums, kPiecesOfAtom, "pieces per 64 rows");
   MOE_REQUIRE_CALL(Sums, rowOfThread(0),
                    "first row of a thread's accumulators");
-  MOE_REQUIRE_CALL(Sums, begin(0, 0), "cleared accumulators and their place");
+  MOE_REQUIRE_CALL(Sums, begin(0, 0),
+                   "clears the accumulators and stores their position");
   MOE_REQUIRE_CALL(Sums, place(0, 0),
-                   "the rows and columns of the accumulators");
+                   "stores the position of the accumulators");
   MOE_REQUIRE_CALL(Sums, finish(),
                    "called after the last wait and before a read");
-  MOE_REQUIRE_CALL(Sums, set(0, 0.0f), "value i");
-  MOE_REQUIRE_CALL(Sums, scale(0, 0.0f), "a factor of value(i)");
-  MOE_REQUIRE_CALL(Sums, increase(0, 0.0f), "an addend of value(i)");
+  MOE_REQUIRE_CALL(Sums, set(0, 0.0f), "sets accumulator i");
+  MOE_REQUIRE_CALL(Sums, scale(0, 0.0f), "multiplies accumulator i");
+  MOE_REQUIRE_CALL(Sums, increase(0, 0.0f), "adds to accumulator i");
   if constexpr (kPromoted)
     MOE_REQUIRE_CALL(Sums,
                      template add<Sums::kPieceSize>(0, 0, detail::AnyScale()),
-                     "adds the scaled sums of a piece to the totals");
+                     "adds the scaled accumulators of a piece to the totals");
   return true;
 }
 
@@ -116,24 +118,25 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
   MOE_REQUIRE_VALUE(Mma, kTokensAreColumns,
                     "true if the rows of an instruction are weight rows");
   MOE_REQUIRE_VALUE(Mma, kRows, "rows of a warpgroup, 64 or 128");
-  MOE_REQUIRE_VALUE(Mma, kRowBytes, "bytes of an operand's row in a stage");
+  MOE_REQUIRE_VALUE(Mma, kRowBytes, "bytes of an operand row in a stage");
   static_assert(
       requires { typename Mma::template Worker<kTokens>; },
-      "Mma lacks the type Worker<kTokens> (sums, and the multiplies that add "
-      "to "
-      "them)");
+      "Mma lacks the type Worker<kTokens> (accumulators, and the MMAs that add "
+      "to them)");
   using Worker = typename Mma::template Worker<kTokens>;
   static_assert(checkWarpgroupAccumulator<Worker, Mma::kPromoted>());
   if constexpr (sumsInTensorMemory<Mma>) {
-    MOE_REQUIRE_VALUE(Worker, kSumColumns, "columns of tensor memory");
+    MOE_REQUIRE_VALUE(Worker, kSumColumns,
+                      "tensor-memory columns of the accumulators");
     if constexpr (scalesBlocks<Mma>) {
-      MOE_REQUIRE_VALUE(Worker, kScaleColumns, "columns of a stage's scales");
+      MOE_REQUIRE_VALUE(Worker, kScaleColumns,
+                        "tensor-memory columns of a stage's scales");
       MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false, 0u, 0u),
-                       "issues the copies of a stage's scales to tensor memory "
-                       "and to multiply");
+                       "issues the copies of a stage's scales to tensor "
+                       "memory, and the stage's MMAs");
     } else {
       MOE_REQUIRE_CALL(Worker, issue(0u, 0u, 0u, 0, false),
-                       "issues the multiplies of a stage into tensor memory");
+                       "issues a stage's MMAs into tensor memory");
     }
     if constexpr (Mma::kPromoted)
       MOE_REQUIRE_CALL(Worker, readPiece(0u, 0, 0),
@@ -143,14 +146,14 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
                        "reads the accumulators of `tokens` tokens");
   } else if constexpr (takesSlabs<Mma>)
     MOE_REQUIRE_MEMBER(Worker, multiply,
-                       "(atom, step, weights, tokens) issues the multiplies "
-                       "registers by shared memory");
+                       "(atom, step, weights, tokens) issues the MMAs of "
+                       "weights in registers and tokens in shared memory");
   else if constexpr (Mma::kPromoted)
     MOE_REQUIRE_CALL(Worker, multiplyPiece(0, 0u, 0u),
-                     "issues the multiplies of a piece of a stage");
+                     "issues a stage's MMAs for one piece");
   else
     MOE_REQUIRE_CALL(Worker, multiplyAll(0u, 0u),
-                     "issues the multiplies of all pieces of a stage");
+                     "issues a stage's MMAs for all pieces");
   return true;
 }
 
@@ -195,28 +198,29 @@ template <class Mma, class Schedule, bool kScaled>
 constexpr bool checkGridEngine() {
   static_assert(
       requires { typename Mma::template Worker<Schedule>; },
-      "Mma lacks the type Worker<Schedule> (sums of a warp, its operands, and "
-      "the multiplies that add to them)");
+      "Mma lacks the type Worker<Schedule> (a warp's accumulators, its "
+      "operands, and the MMAs that add to them)");
   using Worker = typename Mma::template Worker<Schedule>;
   static_assert(checkFragment<Worker>());
   MOE_REQUIRE_TYPE(Worker, Operands, "registers of a step's operands");
   if constexpr (takesSlabs<Mma>) {
     MOE_REQUIRE_VALUE(Worker, kSlabs, "slabs of 16 weight rows of a warp");
-    MOE_REQUIRE_VALUE(Worker, kParts, "parts in which tokens are read");
-    MOE_REQUIRE_MEMBER(Worker, load,
-                       "(operands, tokens, step, part) reads them");
+    MOE_REQUIRE_VALUE(Worker, kParts, "parts in which tokens are loaded");
+    MOE_REQUIRE_MEMBER(
+        Worker, load,
+        "(operands, tokens, step, part) loads the token operands");
     MOE_REQUIRE_MEMBER(Worker, multiply, "(weights, operands, part)");
   } else {
     using Operands = typename Worker::Operands;
     static_assert(
         requires(Worker &worker, Operands &operands) {
           worker.load(operands, 0u, 0u, 0);
-        }, "Worker lacks load(operands, lhs, rhs, step) (reads the operands of "
-           "a step out of shared memory)");
+        }, "Worker lacks load(operands, lhs, rhs, step) (loads a step's "
+           "operands from shared memory)");
     if constexpr (kScaled)
       static_assert(checkScaledFragment<Worker>());
     if constexpr (scalesBlocks<Mma>)
-      MOE_REQUIRE_CALL(Worker, scale(0, 0.0f), "a factor of value(i)");
+      MOE_REQUIRE_CALL(Worker, scale(0, 0.0f), "multiplies accumulator i");
     static_assert(
         requires(Worker &worker, const Operands &operands) {
           worker.multiply(operands);
@@ -224,7 +228,7 @@ constexpr bool checkGridEngine() {
   }
   if constexpr (Mma::kPromoted)
     MOE_REQUIRE_CALL(Worker, promote(detail::AnyScale()),
-                     "moves the scaled sums to the totals");
+                     "adds the scaled accumulators to the totals");
   return true;
 }
 
@@ -240,10 +244,10 @@ constexpr bool checkGridEngine() {
 template <class Feed> constexpr bool checkWeightFeed() {
   MOE_REQUIRE_VALUE(Feed, kBytes, "bytes of a stage");
   MOE_REQUIRE_VALUE(Feed, kRowBytes, "bytes of a weight row of a stage");
-  MOE_REQUIRE_CALL(Feed, prefetch(), "before the first copy");
+  MOE_REQUIRE_CALL(Feed, prefetch(), "called before the first copy");
   MOE_REQUIRE_CALL(
       Feed, copy(0u, 0, 0, 0, 0u),
-      "issues the copy of a step of k, which arrives at a barrier");
+      "issues the copy of a k tile, which completes on an mbarrier");
   return true;
 }
 
@@ -259,8 +263,8 @@ template <class Feed> constexpr bool checkWeightFeed() {
 template <class Feed, class Args> constexpr bool checkBlockScaleFeed() {
   MOE_REQUIRE_CALL(
       Feed, set(*static_cast<const Args *>(nullptr), 0, 0, 0, detail::AnyRow()),
-      "where the rows of a tile have their scales");
-  MOE_REQUIRE_CALL(Feed, copy(0u, 0), "issues the copies of a step of k");
+      "computes the scale addresses of a tile");
+  MOE_REQUIRE_CALL(Feed, copy(0u, 0), "issues the copies of a k tile");
   return true;
 }
 

@@ -79,7 +79,7 @@ template <class Config> constexpr bool checkDequantization() {
   MOE_REQUIRE_VALUE(Config, kScaleRows,
                     "weight rows that share a scale, or kWholeExtent");
   MOE_REQUIRE_VALUE(Config, kScaleColumns,
-                    "elements of k that share one, or kWholeExtent");
+                    "elements of k that share a scale, or kWholeExtent");
   MOE_REQUIRE_VALUE(Config, kZeroPoint, "true if there are zero points");
   MOE_REQUIRE_VALUE(Config, kSecondScale, "true if scales have second scales");
   MOE_REQUIRE_VALUE(Config, kSecondPerRow,
@@ -89,8 +89,8 @@ template <class Config> constexpr bool checkDequantization() {
                     (scalesSums<Config> && kSame<typename Config::Weight, i4> &&
                      !Config::kZeroPoint &&
                      (!Config::kSecondScale || Config::kSecondPerRow)),
-                "codes become elements of 16 bits, those of 4 bits without "
-                "zero points also of 8");
+                "codes are converted to 16-bit elements; i4 codes without zero "
+                "points also to 8-bit elements");
   static_assert(Config::kScaleColumns == kWholeExtent ||
                     Config::kScaleColumns % kCodesOfChunk<Input> == 0,
                 "a chunk of codes must lie in one group along k");

@@ -30,7 +30,7 @@ template <class Config> struct Emulate {
   static constexpr int kGroup = kLanes * kWide;
   static constexpr bool kEncoded = quant::isEncoded<Scaling>;
   static_assert(kEncoded || sizeof(Data) == 2,
-                "emulated values are of 16 bits");
+                "emulated values must have 16 bits");
 
   /// Quantizes 8 values of a row and stores the result. Whole warps call this
   /// function. `exists`: false if the row or the columns are past the end; the

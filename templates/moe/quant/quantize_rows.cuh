@@ -178,7 +178,7 @@ template <class Config> struct Quantize {
   static constexpr int kRowThreads = minimum(Config::kThreads, rowThreads(32));
   static constexpr int kRowsPerCta = Config::kThreads / kRowThreads;
   static_assert(Config::kThreads % kRowThreads == 0,
-                "threads must be a multiple of those of a row");
+                "kThreads must be a multiple of the threads per row");
 
   static __device__ __forceinline__ void token(const Args &args, int rows,
                                                int block) {

@@ -33,11 +33,11 @@ struct SlabSums : TokenScales<Config, Fragment> {
                     kSame<typename Config::Input, e4m3> &&
                     !Config::kZeroPoint &&
                     (!Config::kSecondScale || Config::kSecondPerRow),
-                "codes of 4 bits without zero points are numbers of e4m3");
+                "e4m3 operands need i4 or e2m1 codes without zero points");
   /// Number of groups along k in a pipeline stage: 1, or 4 (one per step).
   static constexpr int kGroups = Numbers::kBlockGroups;
   static_assert(kGroups == 1 || kGroups == 4,
-                "a group along k must be of whole stages, or of one step");
+                "a group along k must be whole stages, or one step");
   /// Second scales of the thread's weight rows.
   static constexpr int kSecond = WeightScales<Config>::kCount;
   float second[kSecond];

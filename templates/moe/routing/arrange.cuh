@@ -199,7 +199,7 @@ writeTiles(const Arrangement<kLocalExperts, kThreads> &shared, int pairs,
            int block, int blocks, int4 *tiles, int *tileCount) {
   int thread = int(threadIdx.x);
   static_assert(kCounters >= 2 && kCounters < 32,
-                "the cursors of both matmuls, and a thread for each");
+                "kCounters must be 2 (the cursors of both matmuls) to 31");
   if (block == 0 && thread <= kCounters)
     tileCount[thread] = thread == 0 ? shared.tiles[kLocalExperts] : 0;
   int warp = thread / 32, lane = thread % 32;
@@ -296,7 +296,7 @@ arrangeFew(int pairs, LocalOf localOf, Place place, int *offsets, int4 *tiles,
   if (lane >= tileTotal && lane < capacity)
     tiles[lane] = make_int4(0, 0, 0, 0);
   static_assert(kCounters >= 2 && kCounters < 32,
-                "the cursors of both matmuls, and a lane for each");
+                "kCounters must be 2 (the cursors of both matmuls) to 31");
   if (lane <= kCounters)
     tileCount[lane] = lane == 0 ? tileTotal : 0;
   if (lane < pairs)

@@ -183,7 +183,8 @@ __device__ __forceinline__ void arrangeFew(const typename Config::Args &args,
 /// routing weights later, while these copies are in flight.
 template <class Config, bool kFresh> struct FewOne {
   static constexpr int kPairs = kPairsOf<Config>;
-  static_assert(kPairs <= 32, "a lane has a pair of the token");
+  static_assert(kPairs <= 32,
+                "a token must have at most 32 pairs, one per lane");
   TokenLogits<Config> logits;
   float maximum = 0.0f, sum = 1.0f, logit = 0.0f;
   int expert = -1; ///< as selected by routing, before placeExperts

@@ -24,7 +24,7 @@ template <class Select, int kSinks> struct WithSinks {
   static constexpr bool kGrouped = false;
   static constexpr bool kFromTable = false;
   static_assert(!Select::kGrouped && !Select::kFromTable,
-                "groups and tables know no sinks");
+                "sinks cannot be combined with groups or tables");
 
   template <int kTopK, int kExperts, bool kTwo, int kPerLane>
   static __device__ __forceinline__ unsigned

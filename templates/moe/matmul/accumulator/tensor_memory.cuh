@@ -25,7 +25,8 @@ template <int kTokens, bool kPromoted>
 struct TensorMemorySums
     : WarpgroupSums<2, kTokens, kPromoted, /*kTokensInColumns=*/true,
                     /*kRowsApart=*/16> {
-  static_assert(kTokens % 16 == 0, "sums are read 16 columns at a time");
+  static_assert(kTokens % 16 == 0,
+                "accumulators are loaded 16 columns at a time");
   /// Tensor-memory columns that a warpgroup allocates. Promoted accumulators
   /// are double-buffered: MMAs write one buffer while the warps read the other
   /// buffer.

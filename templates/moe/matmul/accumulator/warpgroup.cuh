@@ -126,7 +126,8 @@ struct WarpgroupSums {
   /// Copies the accumulators of a worker with fewer columns. The remaining
   /// columns become zero.
   template <class Part> __device__ __forceinline__ void take(const Part &part) {
-    static_assert(Part::kAtomSize < kAtomSize, "a part has fewer columns");
+    static_assert(Part::kAtomSize < kAtomSize,
+                  "the copied worker must have fewer columns");
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
       int atom = i / kAtomSize, j = i % kAtomSize;

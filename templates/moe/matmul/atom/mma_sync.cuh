@@ -45,8 +45,7 @@ struct MmaSync {
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3> ||
                     kSame<Input, i8>,
                 "engine mma_sync multiplies bf16, f16, e4m3 or i8");
-  static_assert(!kNative || kSame<Input, e4m3>,
-                "a native multiply is one of e4m3");
+  static_assert(!kNative || kSame<Input, e4m3>, "kNative needs e4m3 operands");
 
   /// One warp's part of a tile: the operands of a step, and the MMAs that
   /// multiply and accumulate them.
@@ -121,7 +120,7 @@ template <class Element> struct MmaSyncSlabs {
   /// Weights are codes in slabs.
   static constexpr bool kSlabs = true;
   static_assert(kSame<Input, bf16> || kSame<Input, f16>,
-                "codes become bf16 or f16");
+                "codes are converted to bf16 or f16");
 
   /// One warp's part of a tile: whole slabs of 16 weight rows, by kBlocks * 8
   /// tokens.
@@ -132,8 +131,9 @@ template <class Element> struct MmaSyncSlabs {
     /// part has kPartBlocks blocks of 8 tokens.
     static constexpr int kParts = ceilDiv(Base::kBlocks, 8);
     static constexpr int kPartBlocks = Base::kBlocks / kParts;
-    static_assert(kPartBlocks * kParts == Base::kBlocks && kPartBlocks % 2 == 0,
-                  "equal parts of whole pairs of blocks share the tokens");
+    static_assert(
+        kPartBlocks * kParts == Base::kBlocks && kPartBlocks % 2 == 0,
+        "kParts must divide the token blocks into equal parts of even size");
     using Layout = Swizzle<Schedule::kTileK *int(sizeof(Input))>;
     static constexpr int kRowBytes = Schedule::kTileK * int(sizeof(Input));
 

@@ -49,12 +49,13 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
   static constexpr bool kMixed =
       kSame<Element, e4m3> && (kSame<Weight, e2m1> || kOfSixBits<Weight>);
   static_assert(kMixed || kSame<Element, Weight>,
-                "weights are of the type of lhs, or of fewer bits beside e4m3");
+                "Weight must equal the element type of lhs, or have fewer bits "
+                "than e4m3 lhs");
   static_assert(kOfBytes ? kOfPowers
                          : kSame<Element, e2m1x2> &&
                                (kOfPowers || kSame<Scale, e4m3>),
-                "engine mma_sync_scaled multiplies elements of 8 and 6 bits "
-                "with scales of ue8m0, and e2m1 with those of ue8m0 or e4m3");
+                "engine mma_sync_scaled multiplies 8- and 6-bit elements with "
+                "ue8m0 scales, and e2m1 with ue8m0 or e4m3 scales");
 
   template <class T>
   static __device__ __forceinline__ void load(unsigned (&matrices)[4],
@@ -79,11 +80,11 @@ template <class Element, class Scale, class Weight> struct MmaSyncScaled {
     static constexpr int kRhsScales = Schedule::kTileN * kRowBytes;
     static constexpr int kLhsScales =
         kRhsScales + Schedule::kTileN * kScaleBytes;
-    static_assert(kRowBytes <= 128,
-                  "steps of a stage must be known to the compiler");
+    static_assert(kRowBytes <= 128, "kTileK must be at most 128 bytes, so that "
+                                    "steps are compile-time constants");
     static_assert((Base::kMs == 1 || Base::kMs % 2 == 0) &&
                       (Base::kNs == 2 || Base::kNs % 4 == 0),
-                  "registers of scales must be a warp's own");
+                  "a scale register must not cover rows of two warps");
 
     /// The operand registers of one step of k. Across the lanes, one scale
     /// register covers two 16-row blocks of lhs, or four 8-row blocks of

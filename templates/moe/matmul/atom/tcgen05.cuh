@@ -33,7 +33,7 @@ template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   using Input = Element;
   static_assert(kSame<Input, bf16> || kSame<Input, f16> || kSame<Input, e4m3>,
                 "engine tcgen05 multiplies bf16, f16 or e4m3");
-  static_assert(kAtoms == 2, "a warpgroup has 128 rows");
+  static_assert(kAtoms == 2, "a warpgroup must have 128 rows");
   static constexpr bool kWarpSpecialized = true;
   static constexpr bool kSumsInTensorMemory = true;
   static constexpr int kStepK = 32 / int(sizeof(Element));
@@ -88,19 +88,20 @@ template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
   static constexpr bool kOfPowers = kSame<Scale, ue8m0>;
   static constexpr bool kSpreadsCodes = kOfBytes && kSame<Weight, e2m1>;
   static_assert(kSpreadsCodes || kSame<Element, Weight>,
-                "weights are of the type of tokens, or e2m1 beside e4m3");
+                "Weight must equal the element type of tokens, or be e2m1 with "
+                "e4m3 tokens");
   static_assert(kOfBytes ? kOfPowers
                          : kSame<Element, e2m1x2> &&
                                (kOfPowers || kSame<Scale, e4m3>),
-                "engine tcgen05 multiplies e4m3 with scales of ue8m0, and e2m1 "
-                "with those of ue8m0 or e4m3");
+                "engine tcgen05 multiplies e4m3 with ue8m0 scales, and e2m1 "
+                "with ue8m0 or e4m3 scales");
   /// kStepScales: scales (bytes) of one operand row per step of k. kScaleWords:
   /// 32-bit words of scales of one operand row per pipeline stage.
   static constexpr int kStepScales = kOfBytes ? 1 : kOfPowers ? 2 : 4;
   static constexpr int kScaleWords = kRowBytes / kStepK * kStepScales / 4;
 
   template <int kTokens> struct Worker : TensorMemorySums<kTokens, false> {
-    static_assert(kTokens <= 128, "an atom has the scales of 128 tokens");
+    static_assert(kTokens <= 128, "a scale block has the scales of 128 tokens");
     /// Tensor-memory columns for the scales of one pipeline stage: first those
     /// of the weight rows, then those of the tokens.
     static constexpr int kScaleColumns = 2 * 4 * kScaleWords;

@@ -46,8 +46,9 @@ struct Wgmma {
   /// Tensor cores accumulate e4m3 products with fewer bits than f32.
   static constexpr bool kPromoted = kSame<Input, e4m3> && !kFast;
   static_assert(!kFast || kSame<Input, e4m3>,
-                "sums of 16-bit operands are f32 sums");
-  static_assert(kAtoms == 1 || kAtoms == 2, "a warpgroup has 64 or 128 rows");
+                "kFast needs e4m3 operands: 16-bit operands accumulate in f32");
+  static_assert(kAtoms == 1 || kAtoms == 2,
+                "a warpgroup must have 64 or 128 rows");
   static constexpr bool kTokensAreColumns = kWeightColumns == 0;
   /// Rows that a warpgroup computes, and bytes of an operand row in a pipeline
   /// stage.

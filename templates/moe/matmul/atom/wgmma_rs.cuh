@@ -27,7 +27,8 @@ namespace moe::mma {
 template <class Element, bool kFast = false, int kAtoms = 1>
 struct WgmmaRs : Wgmma<Element, kFast, kAtoms> {
   using Base = Wgmma<Element, kFast, kAtoms>;
-  static_assert(!kFast, "engine wgmma_rs promotes sums of 8-bit operands");
+  static_assert(!kFast,
+                "engine wgmma_rs promotes the accumulators of 8-bit operands");
   /// Weights are codes in slabs.
   static constexpr bool kSlabs = true;
 

@@ -57,7 +57,7 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
            int firstN, int tile, const Bias *bias,
            const typename Config::Activation &activation) {
   static_assert(Fragment::kTokensAreColumns,
-                "this epilogue takes tokens as columns");
+                "this epilogue needs accumulators whose columns are tokens");
   using G = GroupStaging<Config>;
   using Activation = typename Config::Activation;
   constexpr bool kGated = Activation::kGated;

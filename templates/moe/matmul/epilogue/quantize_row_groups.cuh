@@ -52,7 +52,7 @@ storeRowGroups(const Fragment &fragment, unsigned shared, int lane, int rows,
                int firstN, const Bias *bias, e4m3 *data, float *scale,
                const typename Config::Activation &activation) {
   static_assert(!Fragment::kTokensAreColumns,
-                "this epilogue takes tokens as rows");
+                "this epilogue needs accumulators whose rows are tokens");
   using S = RowGroupStaging<Config>;
   /// kBlockSums: a thread's accumulators for 8 result columns and two rows.
   /// kBlocks: blocks of 8 columns per group.

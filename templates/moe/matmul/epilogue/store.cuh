@@ -103,7 +103,7 @@ stageSwapped(const Fragment &fragment, unsigned shared, int rows, int firstN,
   using S = Staging<Config>;
   using Result = typename Config::Result;
   static_assert(!ScaleLayout<Config>::kScaled,
-                "scales of swapped sums are in the weights already");
+                "swapped operands must be scaled before they are multiplied");
   auto finished = finishedOf<Fragment>(
       activation, SwappedSums<Config, Fragment, Bias>(fragment, firstN, bias));
   int inBlock = int(threadIdx.x) % 32 / 4, pair = int(threadIdx.x) % 4 * 2;

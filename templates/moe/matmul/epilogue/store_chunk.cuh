@@ -61,10 +61,10 @@ __device__ __forceinline__ float
 inverseOfScale(const typename Config::Args &args, bool writes) {
   if constexpr (emulatesResult<Config>) {
     using Scaling = typename Config::Scaling;
-    static_assert(Scaling::kOuter != decltype(Scaling::kOuter)::Row &&
-                      !Scaling::kOfMaxima,
-                  "a number of a row, or of all values, follows from more than "
-                  "a tile");
+    static_assert(
+        Scaling::kOuter != decltype(Scaling::kOuter)::Row &&
+            !Scaling::kOfMaxima,
+        "the outer scale of a row or of all values needs more than one tile");
     if constexpr (Scaling::kStored) {
       float largest = 0.0f;
 #pragma unroll 1
@@ -75,9 +75,9 @@ inverseOfScale(const typename Config::Args &args, bool writes) {
       return 1.0f;
     }
   } else if constexpr (quantizesResult<Config> && !quantizesGroups<Config>) {
-    static_assert(kSame<typename Config::Scaling, quant::StaticTensor>,
-                  "a matmul quantizes its result with StaticTensor, with one "
-                  "of groups, or emulated");
+    static_assert(
+        kSame<typename Config::Scaling, quant::StaticTensor>,
+        "a matmul's result needs Scaling StaticTensor, per group, or emulated");
     float largest = 0.0f;
 #pragma unroll 1
     for (int i = int(threadIdx.x) % 32; i < Config::kScales; i += 32)

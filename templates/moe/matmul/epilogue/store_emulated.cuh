@@ -40,7 +40,8 @@ storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,
   constexpr int kPerRow = S::kTileColumns / kWide;
   static_assert(kPerRow % quant::kLanesOfScale<Scaling> == 0,
                 "a tile must hold whole groups of columns");
-  static_assert(S::kColumns % kWide == 0, "rows must be whole pieces of 8");
+  static_assert(S::kColumns % kWide == 0,
+                "rows must be a multiple of 8 columns");
   // All lanes run the same number of iterations, because the lanes of a group
   // exchange values with shuffles.
 #pragma unroll 1

@@ -100,7 +100,7 @@ storeRows(const Fragment &fragment, unsigned shared, int lane, int rows,
           const typename Config::Activation &activation) {
   static_assert(checkFragment<Fragment>());
   static_assert(!Fragment::kTokensAreColumns,
-                "this epilogue takes tokens as rows");
+                "this epilogue needs accumulators whose rows are tokens");
   using S = RowStaging<Config>;
   using Result = typename Config::Result;
   /// A thread's accumulators for 8 result columns and two rows.

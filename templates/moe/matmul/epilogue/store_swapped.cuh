@@ -66,7 +66,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
              const typename Config::Activation &activation = {}) {
   static_assert(checkFragment<Fragment>());
   static_assert(Fragment::kTokensAreColumns,
-                "this epilogue takes tokens as columns");
+                "this epilogue needs accumulators whose columns are tokens");
   using S = SwappedStaging<Config>;
   using Result = typename Config::Result;
   constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< 8 tokens each

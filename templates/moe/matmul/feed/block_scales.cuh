@@ -78,8 +78,8 @@ struct BlockScaleCopier {
   static constexpr int kItems = (Schedule::kTileM + Schedule::kTileN) * kPieces;
   static constexpr int kPasses = ceilDiv(kItems, Config::kThreads);
   static_assert(kRowBytes % 4 == 0,
-                "a stage must have whole words of a row's scales");
-  static_assert(kPasses <= 32, "a word has a bit of each pass");
+                "a row's scales in a stage must be whole 32-bit words");
+  static_assert(kPasses <= 32, "at most 32 passes fit the bit mask");
 
   const unsigned char *from[kPasses]; ///< each pass's row of scales
   unsigned rows; ///< bit i is 1 if the row of pass i exists
@@ -155,7 +155,7 @@ struct BlockScaleCopier<Config, BlockScaleFeed::Groups> {
   static constexpr int kPasses = ceilDiv(kItems, Config::kThreads);
   static_assert(stageScaleBytes<Config>() == kWordBytes &&
                     Schedule::kTileK == 128,
-                "a stage must have the k of one scale");
+                "a stage must be one group of 128 along k");
 
   const float *from[kPasses]; ///< each pass's scales; null past the last row
   unsigned ahead[kPasses];    ///< the words of the next stage
@@ -230,10 +230,11 @@ struct ScaleAtomLoader {
   /// then copied asynchronously. Otherwise the thread loads bytes, stores
   /// words, and arrives at the mbarrier once more.
   static constexpr bool kIsWhole = kBlocks % ScaleAtoms::kColumns == 0;
-  static_assert(Schedule::kTileN == ScaleAtoms::kRows &&
-                    Schedule::kTileM <= ScaleAtoms::kRows &&
-                    32 * Schedule::kProducerWarps == ScaleAtoms::kRows,
-                "a producer copies the scales of a row of an atom");
+  static_assert(
+      Schedule::kTileN == ScaleAtoms::kRows &&
+          Schedule::kTileM <= ScaleAtoms::kRows &&
+          32 * Schedule::kProducerWarps == ScaleAtoms::kRows,
+      "each producer thread must copy the scales of one row of a scale block");
 
   const unsigned char *ofToken, *ofRow;
   bool hasToken, hasRow;

@@ -28,7 +28,7 @@ namespace moe {
 template <class Config, class R> struct LhsCopier {
   using Schedule = typename Config::Schedule;
   using Input = typename Config::Input;
-  static_assert(R::kLhsPasses <= 32, "a word has a bit of each pass");
+  static_assert(R::kLhsPasses <= 32, "at most 32 passes fit the bit mask");
 
   /// True if elements in memory have fewer bits than the engine's elements.
   static constexpr bool kPadded = kBits<Input> < 8 * int(sizeof(Input));

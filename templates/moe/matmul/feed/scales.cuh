@@ -32,8 +32,9 @@ template <class Config> struct ScaleLayout {
   static constexpr bool kByGroup = kLhs == quant::LhsScale::Group128;
   static constexpr bool kScaled =
       kLhs != quant::LhsScale::None || kRhs != quant::RhsScale::None;
-  static_assert(kByGroup == (kRhs == quant::RhsScale::Block128),
-                "groups along k need scales of both operands");
+  static_assert(
+      kByGroup == (kRhs == quant::RhsScale::Block128),
+      "Group128 scales of lhs need Block128 scales of rhs, and vice versa");
   /// True if only weight rows have scales per group along k.
   static constexpr bool kRowGroups = kRhs == quant::RhsScale::Groups;
   /// Number of groups along k.
@@ -183,7 +184,7 @@ template <class Config> struct StageScales {
   static constexpr int kParts = Layout::kParts;
   static constexpr int kTileN = Config::Schedule::kTileN;
   static constexpr int kCount = kParts == 2 ? 2 : ceilDiv(int(kTileN), 128);
-  static_assert(kCount <= 2, "a tile has at most 256 weight rows");
+  static_assert(kCount <= 2, "a tile must have at most 256 weight rows");
   /// Bytes in shared memory. Padded because the tokens' scales, which follow,
   /// are read four at a time.
   static constexpr int kBytes = 16;

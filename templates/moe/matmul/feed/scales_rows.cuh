@@ -36,8 +36,7 @@ template <class Config, class Fragment> struct RowScales {
   using Weights = WeightScales<Config>;
   static constexpr int kTileN = Config::Schedule::kTileN;
   static_assert(kTileN == 128 || kTileN == 256,
-                "a tile's weight rows are one block of 128 or two, or blocks "
-                "of gates and ups");
+                "kTileN must be 128 or 256 weight rows");
   static constexpr int kParts = Layout::kParts;
   static constexpr int kProducers = 32 * Config::Schedule::kProducerWarps;
   static constexpr int kAtoms = Config::Mma::kRows / 64;

@@ -32,13 +32,14 @@ template <class Config> struct SlabNumbers {
   static constexpr int kGroups = ceilDiv(Config::kK, kGroupK);
   static constexpr int kBlockGroups =
       kGroupK < Codes::kColumns ? Codes::kColumns / kGroupK : 1;
-  static_assert(Config::kScaleRows == 1, "each weight row has its scales");
+  static_assert(Config::kScaleRows == 1,
+                "each weight row must have its own scales");
   static_assert(Config::kN % Codes::kRows == 0 &&
                     Config::kK % Codes::kColumns == 0,
-                "weights must be whole blocks");
+                "kN and kK must be whole slab blocks");
   static_assert(kGroupK % 16 == 0 && (kGroupK % Codes::kColumns == 0 ||
                                       Codes::kColumns % kGroupK == 0),
-                "groups along k must be 16, 32 or whole blocks");
+                "a group along k must be 16, 32 or whole slab blocks");
 
   /// Returns the index of the group that contains the first column of block k.
   static __device__ __forceinline__ int firstGroup(int k) {
@@ -61,7 +62,7 @@ template <class Config> struct SlabStage : SlabNumbers<Config> {
   static constexpr int kBlocksOfK = kTileK / Codes::kColumns;
   static_assert(Config::Schedule::kTileN % Codes::kRows == 0 &&
                     kTileK % Codes::kColumns == 0,
-                "a stage must be whole blocks");
+                "a stage must be whole slab blocks");
   /// Number of groups of a weight row in a stage.
   static constexpr int kStageGroups =
       Config::kScaleColumns != kWholeExtent && kGroupK < kTileK

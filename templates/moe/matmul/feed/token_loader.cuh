@@ -356,7 +356,7 @@ template <class Config> struct TokenLoader {
     // rows that the predecessor launch had not written yet. The acquire that
     // reads the row tile's counter invalidates such lines.
     static_assert(sizeof(*tiles.args.lhs_scale) == 4,
-                  "a token's scale must be a word, as copies are");
+                  "a token's scale must be 4 bytes, the size of one copy");
 #pragma unroll
     for (int j = 0; j < S::kScaleRows; ++j) {
       int token = int(threadIdx.x) + j * S::kProducers;
@@ -370,7 +370,7 @@ template <class Config> struct TokenLoader {
 
   __device__ __forceinline__ void copyWeightScales(int k, unsigned to) const {
     static_assert(sizeof(*tiles.args.rhs_scale) == 4,
-                  "a scale of weights must be a word, as copies are");
+                  "a weight scale must be 4 bytes, the size of one copy");
     unsigned ofWeights = weightScaleOfThread();
     if (ofWeights < StageScales<Config>::kCount)
       ptx::copySmall<true, 4>(

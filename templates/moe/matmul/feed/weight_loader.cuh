@@ -64,7 +64,8 @@ template <class Config> struct SlabWeights {
   using Codes = typename Stage::Codes;
   static constexpr int kRowBytes = Codes::kBlockBytes / Codes::kRows;
   static constexpr int kBytes = Stage::kBytes;
-  static_assert(Stage::kBlocksOfK == 1, "a stage must be one block along k");
+  static_assert(Stage::kBlocksOfK == 1,
+                "a stage must be one slab block along k");
   const typename Config::Args &args;
 
   __device__ __forceinline__ void prefetch() const {}
@@ -113,8 +114,9 @@ template <class Config> struct SpreadWeights {
   using Layout = Swizzle<kRowBytes>;
   static constexpr int kRowsPerPass =
       32 * Schedule::kProducerWarps / Layout::kChunks;
-  static_assert(Schedule::kTileN % kRowsPerPass == 0 && Config::kK % 16 == 0,
-                "a chunk of a weight row must be 16 codes");
+  static_assert(
+      Schedule::kTileN % kRowsPerPass == 0 && Config::kK % 16 == 0,
+      "weight rows must be whole chunks of 16 codes, and kTileN whole passes");
   const typename Config::Args &args;
 
   __device__ __forceinline__ void prefetch() const {}

@@ -60,7 +60,7 @@ template <class Config> constexpr bool checkFewConfig() {
   static_assert(Config::kTokens >= 1 && Config::kTokens <= 8 &&
                     Config::kTokens * routing::kPairsOf<Config> <=
                         routing::kFewPairs,
-                "kTokens must be 1 to 8 and its pairs at most 64");
+                "kTokens must be 1 to 8, with at most 64 pairs");
   static_assert(checkScorePolicy<typename Config::Score>());
   static_assert(checkSelectPolicy<typename Config::Select>());
   static_assert(checkNormalizePolicy<typename Config::Normalize>());
@@ -92,7 +92,7 @@ template <class Config> struct Gemv {
   using Weight = typename Config::Weight;
   using Layout = ScaleLayout<Config>;
   using Schedule = typename Config::Schedule;
-  MOE_REQUIRE_VALUE(Schedule, kOutputs, "results of a lane");
+  MOE_REQUIRE_VALUE(Schedule, kOutputs, "results per lane");
   static constexpr int kTileRows = routing::kTileRowsOf<Config>;
   static constexpr int kWarps = Config::kThreads / 32;
   static constexpr int kStages = Schedule::kStages;
@@ -116,7 +116,8 @@ template <class Config> struct Gemv {
   static_assert(kParts == 1 || Config::kInterleave == 8,
                 "gate and up rows must be interleaved by 8");
   static_assert(kStages >= 2 && kRows <= 8);
-  static_assert(kRowBytes % 128 == 0, "each row of a slot begins a line");
+  static_assert(kRowBytes % 128 == 0,
+                "each row of a slot must start at a multiple of 128 bytes");
   // The index of a 16-byte weight chunk has 32 bits.
   static_assert((long long)Config::kLocalExperts * Config::kN * kVectors <
                     1ll << 32,

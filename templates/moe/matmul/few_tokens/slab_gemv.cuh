@@ -99,7 +99,7 @@ template <class Config, int kColumns> struct SlabGemv {
   static constexpr int kBytes = kRingBytes + kSumBytes;
 
   static_assert(sizeof(typename Config::Input) == 2,
-                "weights become 16-bit floats");
+                "weights are converted to 16-bit floats");
   static_assert(kStages >= 2);
 };
 
@@ -209,8 +209,9 @@ template <class Config, int kColumns, class Items> struct SlabStream {
   static constexpr int kZeroPieces = maximum(G::kZeroBytes / 16, 1);
   static constexpr int kOfScales = G::kGroups * kPieces;
   static constexpr int kOfZeros = G::kGroups * G::kZeroBytes / 16;
-  static_assert(kOfScales + kOfZeros <= 32,
-                "each lane copies the numbers of a step once");
+  static_assert(
+      kOfScales + kOfZeros <= 32,
+      "each lane copies at most one chunk of a step's scales and zero points");
 
   /// Issues the copies of a step's codes, scales and zero points.
   __device__ __forceinline__ void copyWeights(const Walk &walk,

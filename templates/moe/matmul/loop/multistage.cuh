@@ -85,7 +85,7 @@ template <class Config> struct Ring {
 
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(kSteps >= 2 && kSteps % 2 == 0,
-                "kTileK must be an even number of steps of the engine");
+                "kTileK must be an even number of the engine's steps");
   static_assert(Config::kThreads % Layout::kChunks == 0 &&
                     kRowsPerPass % Layout::kPeriod == 0,
                 "threads must copy whole periods of the swizzle");
@@ -248,7 +248,7 @@ multistage(Copier<Config> &copier, unsigned shared, Worker &worker,
       maximum(1, Config::Quant::kPromoteK / Config::Schedule::kTileK);
   static_assert(!kPromoted || kPromoteTiles * Config::Schedule::kTileK ==
                                   Config::Quant::kPromoteK,
-                "kTileK must divide the length after which sums are promoted");
+                "kTileK must divide kPromoteK");
   if constexpr (R::kCodes)
     dequantizer.fetch(0);
   ptx::waitForCopies<kStages - 2>();

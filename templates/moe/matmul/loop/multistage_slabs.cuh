@@ -69,7 +69,8 @@ struct PieceCopier {
   static constexpr int kPasses = ceilDiv(kBlocks * kChunks, kThreads);
   static_assert(kBytes % 16 == 0 && kLastBytes % 16 == 0 &&
                     (kThreads % kChunks == 0 || kChunks % kThreads == 0),
-                "threads must share pieces evenly");
+                "the 16-byte chunks of a piece must divide kThreads, or be a "
+                "multiple of it");
   const char *from; ///< address of this thread's chunk for pass 0 of stage 0
   unsigned destination; ///< shared-memory address of that chunk
   int left; ///< number of existing pieces from this thread's piece on

@@ -72,8 +72,8 @@ template <class Config> struct Specialized {
   static constexpr int kSplit = splitOf<Config>();
   static_assert(kSplit == 1 || (kTokensAreColumns && Config::kAwaited == 0 &&
                                 kInTurn == 1 && kTiles >= 4),
-                "a tile that is split is one of the first matmul, with swapped "
-                "operands, all of its weight rows at a time");
+                "split-K needs swapped operands, kAwaited 0, one column tile "
+                "at a time and at least 4 k tiles");
   /// Token rows that the producers copy in one pass, one 16-byte chunk per
   /// thread.
   static constexpr int kRowsPerPass = kProducers / Layout::kChunks;
@@ -186,38 +186,38 @@ template <class Config> struct Specialized {
                 "kTileM must be a multiple of 16, at most 256");
   static_assert(!kTokensAreColumns || (Schedule::kTileN % Mma::kRows == 0 &&
                                        Schedule::kTileN <= 256),
-                "kTileN must be 64 or 128 rows for each warpgroup");
+                "kTileN must be 64 or 128 weight rows per warpgroup");
   static_assert(kTokensAreColumns ||
                     (Schedule::kTileM % Mma::kRows == 0 &&
                      (!quantizesResult<Config> || quantizesGroups<Config>)),
-                "kTileM must be 64 or 128 tokens for each warpgroup, and a "
-                "result is quantized by groups alone, where rows are tokens");
-  static_assert(Schedule::kProducerWarps == 4 &&
-                    Schedule::kConsumerWarps == 4 * kGroups,
-                "one warpgroup produces, others consume");
+                "if rows are tokens, kTileM must be 64 or 128 tokens per "
+                "warpgroup, and the result can be quantized only by group");
+  static_assert(
+      Schedule::kProducerWarps == 4 && Schedule::kConsumerWarps == 4 * kGroups,
+      "there must be one producer warpgroup and kGroups consumer warpgroups");
   static_assert(Schedule::kStages >= 2, "the ring needs two stages or more");
   static_assert(!Mma::kPromoted || takesSlabs<Mma> ||
                     Config::Quant::kPromoteK == Schedule::kTileK,
-                "promoted sums are of one stage");
+                "kPromoteK must equal kTileK");
   static_assert(kColumns * Mma::kRows <=
                     (takesSlabs<Mma> && !Mma::kPromoted ? 160 : 128) * 128,
-                "a thread has room for 128 sums, or 160 where nothing else is "
-                "summed");
+                "a thread has registers for 128 accumulators, or 160 if "
+                "weights are slabs and accumulators are not promoted");
   static_assert(!sumsInTensorMemory<Mma> ||
                     (kSumColumns * Schedule::kCtasPerSm <= 512 && kSplit == 1),
-                "the CTAs of a multiprocessor share 512 columns of tensor "
-                "memory");
-  static_assert(!sumsInTensorMemory<Mma> || Mma::kPromoted || kInTurn == 1,
-                "the barrier at which a tile's multiplies end has a phase of "
-                "each tile");
-  static_assert(!scalesBlocks<Mma> || kGroups == 1,
-                "the columns of a stage's scales are those of one warpgroup");
+                "the CTAs of an SM share 512 columns of tensor memory");
+  static_assert(
+      !sumsInTensorMemory<Mma> || Mma::kPromoted || kInTurn == 1,
+      "the mbarrier on which a tile's MMAs complete has one phase per tile");
+  static_assert(
+      !scalesBlocks<Mma> || kGroups == 1,
+      "the tensor-memory columns of a stage's scales belong to one warpgroup");
   static_assert(Mma::kPromoted || !kStagesScales,
-                "scales of groups along k multiply promoted sums");
-  static_assert(!(kTokensAreColumns && quantizesGroups<Config>) ||
-                    ScaleLayout<Config>::kLhs != quant::LhsScale::Token,
-                "scales of tokens are handed over where a group of the result "
-                "lies");
+                "scales per group along k need promoted accumulators");
+  static_assert(
+      !(kTokensAreColumns && quantizesGroups<Config>) ||
+          ScaleLayout<Config>::kLhs != quant::LhsScale::Token,
+      "per-token scales would overwrite the staged group of the result");
   // Consumers wait for registers until the producers have released theirs, so
   // the total must not exceed the launch's allocation.
   static_assert(kProducers * Schedule::kProducerRegisters +
@@ -227,18 +227,18 @@ template <class Config> struct Specialized {
                 "more registers than the launch allots");
   static_assert(Schedule::kProducerRegisters % 8 == 0 &&
                     Schedule::kConsumerRegisters % 8 == 0,
-                "registers come in eights");
+                "register counts must be multiples of 8");
   static_assert(Config::kK % kPerVector<Input> == 0,
                 "rows must be whole 16-byte chunks");
   static_assert(!mapsRows<Config> ||
                     (!Config::kGather && Schedule::kTileM % kBoxRows == 0),
-                "rows that come by a tensor map lie one behind the other, and "
-                "a tile has whole boxes");
+                "a tensor map copies contiguous rows only, and a tile must be "
+                "whole boxes");
   static_assert(Config::kCursor == 1 || Config::kCursor == 2,
                 "kCursor must be 1 or 2");
   static_assert(Config::kAwaited == 0 ||
                     (Config::kTilesEarly && !Config::kGather),
-                "the second of two matmuls alone runs beside the first");
+                "kAwaited needs kTilesEarly and rows that are not gathered");
 };
 
 /// Shared-memory addresses of the mbarriers.

@@ -32,7 +32,7 @@ namespace moe {
 template <class Config> constexpr int splitOf() {
   if constexpr (requires { Config::kSplit; }) {
     static_assert(Config::kSplit == 2 && Config::kSplitTiles > 0,
-                  "kSplit must be 2, of at least one tile");
+                  "kSplit must be 2, and kSplitTiles positive");
     return Config::kSplit;
   } else {
     return 1;

@@ -85,7 +85,7 @@ template <class Config> struct TileSource {
   using Schedule = typename Config::Schedule;
   using S = Specialized<Config>;
   static_assert(Config::kExperts <= 1 << SlotTile::kExpertBits,
-                "an expert's number must fit its slot");
+                "an expert's index must fit its slot");
 
   const Args &args;
   unsigned shared;

@@ -83,14 +83,15 @@ template <class Config> struct Stationary {
   static constexpr int kBytes =
       kBarriers + (2 * Schedule::kStages + 4 * Schedule::kBuffers) * 8;
 
-  static_assert(kSlice == 64 || kSlice == 128, "slices have 64 or 128 columns");
-  static_assert(Config::kN % kSlice == 0, "the result must be whole slices");
-  static_assert(kRows % 8 == 0, "rows come in eights");
+  static_assert(kSlice == 64 || kSlice == 128,
+                "slices must have 64 or 128 columns");
+  static_assert(Config::kN % kSlice == 0, "kN must be a multiple of kTileN");
+  static_assert(kRows % 8 == 0, "kRows must be a multiple of 8");
   static_assert(Schedule::kStages >= kTiles,
-                "the ring must hold an expert's weights of a slice");
+                "the ring must hold an expert's weights for one slice");
   static_assert(kConsumers % 128 == 0 && kRowParts >= 1 &&
                     kRowParts * kColumnGroups * 128 == kConsumers,
-                "warpgroups that multiply share a slice evenly");
+                "the consumer warpgroups must share a slice evenly");
   static_assert(Schedule::kTileM % 32 == 0, "kTileM must be a multiple of 32");
   // With fewer registers, consumers would wait in setmaxnreg forever.
   static_assert(kOthers * Schedule::kProducerRegisters +

@@ -42,7 +42,7 @@ discardPartials(const StationaryExchange<Config> &cta,
   constexpr int kPerLine = ptx::kLineBytes / int(sizeof(Result));
   constexpr int kLines = S::kSlice / kPerLine;
   static_assert(S::kSlice % kPerLine == 0,
-                "a row of a slice must be whole lines");
+                "a row of a slice must be whole cache lines");
   int count = (end - first) * kLines;
 #pragma unroll 1
   for (int i = int(threadIdx.x) % 32; i < count; i += 32) {
