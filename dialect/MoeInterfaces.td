@@ -23,15 +23,15 @@ def Moe_StageOpInterface : OpInterface<"StageOpInterface"> {
     result.
   }];
   let methods = [
-    InterfaceMethod<"The names of the operands in ODS. '?' follows one that may be absent.",
+    InterfaceMethod<"Returns the ODS names of the operands. A name ends with '?' if the operand is optional.",
       "::llvm::ArrayRef<::llvm::StringRef>", "getOperandWords", (ins), "", [{
         return ConcreteOp::getODSOperands();
       }]>,
-    InterfaceMethod<"The names of the results in ODS. '?' follows one that may be absent.",
+    InterfaceMethod<"Returns the ODS names of the results. A name ends with '?' if the result is optional.",
       "::llvm::ArrayRef<::llvm::StringRef>", "getResultWords", (ins), "", [{
         return ConcreteOp::getODSResults();
       }]>,
-    InterfaceMethod<"The name of an operand.",
+    InterfaceMethod<"Returns the ODS name of an operand.",
       "::llvm::StringRef", "getOperandName", (ins "unsigned":$operand), "", [{
         unsigned group = 0;
         for (;; ++group) {
@@ -41,7 +41,7 @@ def Moe_StageOpInterface : OpInterface<"StageOpInterface"> {
         }
         return ConcreteOp::getODSOperands()[group].rtrim('?');
       }]>,
-    InterfaceMethod<"The name of a result.",
+    InterfaceMethod<"Returns the ODS name of a result.",
       "::llvm::StringRef", "getResultName", (ins "unsigned":$result), "", [{
         unsigned group = 0;
         for (;; ++group) {
@@ -51,11 +51,11 @@ def Moe_StageOpInterface : OpInterface<"StageOpInterface"> {
         }
         return ConcreteOp::getODSResults()[group].rtrim('?');
       }]>,
-    InterfaceMethod<"Adds the attributes that a manifest has: integers, numbers, words and flags; a unit is null.",
+    InterfaceMethod<"Adds the stage's attributes in the manifest: integers, floats, strings and flags. A unit attribute becomes null.",
       "void", "addStageAttributes", (ins "::mlir::NamedAttrList &":$attributes), "", [{
         addDeclaredAttributes($_op, attributes);
       }]>,
-    InterfaceMethod<"Whether the leading `?` of a result is tokens. Else it is rows, or what passes know of the op.",
+    InterfaceMethod<"Returns true if the dynamic leading dimension of a result is tokens instead of sorted rows.",
       "bool", "isOfTokens", (ins "::mlir::OpResult":$result), "", [{
         return false;
       }]>

@@ -36,18 +36,18 @@ STAND_IN = b"""def __getattr__(name):
 
 @dataclasses.dataclass(frozen=True)
 class Rules:
-    """The files of a wheel that stay."""
+    """The files of a wheel that are kept."""
 
     extensions: tuple[str, ...]
-    """Names that extensions which stay begin with. {folder} is that of the architecture."""
+    """Name prefixes of the extensions that are kept. {folder} is the architecture's folder."""
     tuned: str
-    """The folder of tuned files, of which those of the device stay."""
+    """The folder of tuned files. Only the device's files are kept."""
     dropped: tuple[str, ...] = ()
-    """Names that files begin with which layers do not read."""
+    """Name prefixes of files that layers do not read."""
     pruned: tuple[str, ...] = ()
-    """Extensions whose code for other architectures becomes zeros."""
+    """Extensions whose code for other architectures is zeroed."""
     added: tuple[tuple[str, bytes], ...] = ()
-    """Files that take the place of others, and what they hold."""
+    """Files that replace other files, with their content."""
 
 
 # Its extensions have several hundred MB.

@@ -33,7 +33,7 @@ class TunedTokens:
     schedules: int
     best: str
     serves: tuple[int, int] | None
-    """The range of token counts that the stored rows serve, or None if there are none."""
+    """The range of token counts for which the stored rows are used, or None if no rows were stored."""
     text: str
     """The reason if `chosen` is "failed"."""
 
@@ -44,12 +44,12 @@ class Tuned:
 
     tokens: tuple[TunedTokens, ...]
     quarantined: tuple[dict[str, Any], ...]
-    """Schedules that were wrong, hung or ended their process, with the reason in "text"."""
+    """Schedules that computed wrong results, hung or crashed their process, with the reason in "text"."""
     not_measured: tuple[dict[str, Any], ...]
     """Schedules that could not be measured, for example because memory was short. The next call measures them."""
     rows: int
     output: str
-    """The file that received the rows; "" if there are none."""
+    """The file to which the rows were written; "" if no rows were written."""
     log: str
     seconds: float
 

@@ -29,7 +29,7 @@ class Distinct(NamedTuple):
     """Layers of a model that have the same kernels. Only the first one is compiled."""
 
     layers: tuple[int, ...]
-    """Layer numbers of the model; () if the source is not a model."""
+    """Layer indices in the model; () if the source is not a model."""
     options: dict[str, Any]
     ranks: int
     """The number of ranks of the layer's parallel layout."""

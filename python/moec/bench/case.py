@@ -45,16 +45,16 @@ class Case:
     name: str
     scheme: str
     num_experts: int
-    """Number of experts of all ranks that a token may select."""
+    """Number of experts that a token may select, over all ranks."""
     first_expert: int
     experts: int
-    """Number of experts of this rank, from first_expert on."""
+    """Number of local experts. The first one is first_expert."""
     top_k: int
     hidden: int
     width: int
-    """The intermediate size of this rank."""
+    """The intermediate size per rank."""
     routes: bool
-    """True if systems route logits by softmax, top-k and renormalization. Otherwise all receive the same ids and weights."""
+    """True if systems route logits by softmax, top-k and renormalization. Otherwise all systems receive the same ids and weights."""
 
     @classmethod
     def of(cls, layer: Mapping[str, Any]) -> "Case":

@@ -26,9 +26,9 @@ class Choice:
     """The parsed value of the environment variable that enables moec."""
 
     force: bool = False
-    """Raise an error for a layer that moec does not serve."""
+    """True if a layer that moec does not support is an error."""
     schemes: frozenset[str] | None = None
-    """The schemes that moec may serve. None: all."""
+    """The schemes for which moec may be used. None: all schemes."""
 
     @property
     def explicit(self) -> bool:

@@ -98,7 +98,7 @@ class Packing:
     """The layer's name in the log."""
     plan: Plan
     biases: dict[str, str]
-    """The parameter that holds each bias of moec."""
+    """The parameter that holds each bias, by moec's name of the bias."""
     has_bias: bool
     others: Tensors = field(default_factory=dict)
     """Weights that are not parameters of the layer."""

@@ -19,7 +19,7 @@ class Scheme:
     """Describes how an engine stores a layer's parameters, in terms of moec's schemes and stored weights."""
 
     name: str
-    """A name of moec's schemes."""
+    """moec's name of the scheme."""
     fields: dict[str, Any]
     """Fields of the layer JSON."""
     stored: dict[str, str]
@@ -33,7 +33,7 @@ class Scheme:
     leaves_activations: bool = True
     """True if the engine leaves activations unquantized on GPUs without tensor cores for 4-bit floats."""
     multiple: int = 1
-    """The engine's model splits the intermediate into shares that are a multiple of this, and pads the last one with zeros."""
+    """The intermediate size per rank is padded with zeros to a multiple of this number."""
 
     def weights(self, layer: Any) -> Tensors:
         """Returns the stored weights by name, as views of the parameters if they can be packed in place."""

@@ -26,9 +26,10 @@ class Plan(EnginePlan):
     """A layer of SGLang that moec runs."""
 
     factor: float = 1.0
-    """A factor of the sum over experts, which SGLang's runners or its router apply."""
+    """A factor of the sum over experts that SGLang's runner or router applies."""
     expert_map: torch.Tensor | None = None
-    """With expert parallelism, SGLang's dispatcher returns local expert ids, while moec uses ids of the whole layer."""
+    """The local index of each expert, or -1; None without expert parallelism. SGLang's dispatcher returns local expert ids, so the map is
+    the identity for local experts."""
 
 
 def _refuse_features(layer: Any) -> None:

@@ -48,8 +48,8 @@ class System:
     """A short description of the kernels."""
     schemes: tuple[str, ...]
     module: str
-    """The module that implements the system, imported only if the system is selected. It has version() and runs: functions from
-    Weights to a Run, by the system's name."""
+    """The module that implements the system, imported only if the system is selected. It has version(), and a dictionary `runs`
+    of functions that create a Run from Weights, by the system's name."""
 
     def version(self) -> str:
         """Returns the version. Raises ImportError if the system is not installed."""

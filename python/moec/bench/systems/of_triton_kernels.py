@@ -19,7 +19,7 @@ from moec.bench.systems import Run, Unfit, function_of
 NAME, GROUP = "triton_kernels", 32
 NO_LIMIT = float("inf")
 Route: TypeAlias = Callable[[Tensor], tuple[Any, Any, Any, Any]]
-"""Computes the routing data, both indices and the weight of each row from logits."""
+"""Computes the routing data, the gather indices, the scatter indices and the rows' weights from logits."""
 
 
 def library() -> Any:
