@@ -546,8 +546,8 @@ def Moe_CandidateAttr : Moe_FieldsAttr<"Candidate", "candidate", [{
     StringRefParameter<"of the candidate, or empty", "\"\"">:$engine,
     StringRefParameter<"a row of Realizations.h, or empty", "\"\"">:$realization,
     StringRefParameter<"what is multiplied, or empty", "\"\"">:$computed,
-    StringRefParameter<"stable, lower case; empty: it serves", "\"\"">:$code,
-    StringRefParameter<"a sentence; empty: it serves", "\"\"">:$reason
+    StringRefParameter<"stable, lower case; empty if the candidate is supported", "\"\"">:$code,
+    StringRefParameter<"a sentence; empty if the candidate is supported", "\"\"">:$reason
   );
   let extraClassDeclaration = [{
     bool isRefused() const { return !getCode().empty(); }

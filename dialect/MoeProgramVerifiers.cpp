@@ -59,16 +59,16 @@ static LogicalResult verifyRanges(ProgramOp program) {
     const bool ofSome = bool(variant.getMultiprocessors());
     if (ofSome && variant.getMinTokens() < next)
       return variant.emitOpError()
-             << "is of some GPUs alone and serves tokens from "
-             << variant.getMinTokens() << ", but earlier variants serve up to "
+             << "is for some GPUs only and covers tokens from "
+             << variant.getMinTokens() << ", but earlier variants cover up to "
              << next - 1 << " on all";
     if (!ofSome && variant.getMinTokens() != next)
       return variant.emitOpError()
-             << "serves tokens from " << variant.getMinTokens() << ", but "
-             << next << " is the first that no earlier variant serves";
+             << "covers tokens from " << variant.getMinTokens() << ", but "
+             << next << " is the first that no earlier variant covers";
     if (variant.getMaxTokens() > program.getMaxTokens())
       return variant.emitOpError()
-             << "serves tokens up to " << variant.getMaxTokens()
+             << "covers tokens up to " << variant.getMaxTokens()
              << ", but the program's max_tokens is " << program.getMaxTokens();
     if (ofSome)
       continue;
@@ -77,7 +77,7 @@ static LogicalResult verifyRanges(ProgramOp program) {
   }
   if (any && next <= program.getMaxTokens())
     return program.emitOpError()
-           << "no variant serves tokens from " << next << " to max_tokens, "
+           << "no variant covers tokens from " << next << " to max_tokens, "
            << program.getMaxTokens();
   return success();
 }
@@ -238,7 +238,7 @@ static LogicalResult verifyEngine(VariantOp variant, StringRef name) {
   }
   if (int64_t(variant.getMaxTokens()) > engine->mostTokens)
     return variant.emitOpError()
-           << "engine '" << name << "' serves at most " << engine->mostTokens
+           << "engine '" << name << "' supports at most " << engine->mostTokens
            << " tokens, got " << variant.getMaxTokens();
   return success();
 }

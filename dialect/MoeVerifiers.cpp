@@ -513,7 +513,7 @@ LogicalResult QuantizeWeightsOp::verify() {
   const SmallVector<Type> types = scaleTypes(descriptor, getParts(), source);
   if (getScales().size() != types.size())
     return emitOpError() << "must have " << types.size()
-                         << " results behind the codes, got "
+                         << " results after the codes, got "
                          << getScales().size();
   // Power-of-two scales may become the equal f32 values.
   for (auto [scale, type] : llvm::zip(getScales(), types))

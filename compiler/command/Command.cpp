@@ -48,7 +48,7 @@ void addLayerOptions(CLI::App &command, std::string &input,
       .add_option(
           "--arch", compile.archs,
           "what to compile for, such as sm_80,sm_90a (moec list archs); a GPU "
-          "stands for its arch (h100), native for that of the GPU here")
+          "means its arch (h100), native means the arch of this machine's GPU")
       ->delimiter(',');
   command.add_option("--gpu", compile.gpu,
                      "the GPU that ranges and schedules assume (moec list "
@@ -186,7 +186,7 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
                      "which compile finds without a flag");
   command.add_option("--log", options.log,
                      "the file of all measurements, with which a second call "
-                     "goes on; if absent one beside the store");
+                     "continues; if absent a file next to the store");
   command.add_option("--report", options.report,
                      "a file for the numbers as JSON");
 }
@@ -265,7 +265,8 @@ void CommandLine::addCompile() {
 }
 
 void CommandLine::addExplain() {
-  explain = app.add_subcommand("explain", "says what would be chosen, and why");
+  explain =
+      app.add_subcommand("explain", "prints what would be chosen, and why");
   addInputOptions(*explain, options);
   CLI::Option *json = explain->add_flag("--json", options.json, "print JSON");
   explain
@@ -373,8 +374,8 @@ void CommandLine::addOthers() {
   for (const ProgramCommand &each : programCommands())
     app.add_subcommand(std::string(each.name), std::string(each.summary));
   addCache();
-  doctor = app.add_subcommand("doctor", "says what this machine can do, and "
-                                        "what to install");
+  doctor = app.add_subcommand(
+      "doctor", "reports what this machine supports, and what to install");
   doctor->add_flag("--compile", compiles, "also compile a small layer");
   // The callback is never called: with --gpu, runWords() runs the command of
   // the Python package instead.

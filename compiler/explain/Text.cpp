@@ -43,7 +43,7 @@ std::string planText(const ordered_json &kernel) {
       textOf(kernel, "grid"),
       kernel.contains("persistent") ? " at most, as many as fit" : "");
   if (kernel.contains("early"))
-    text += ", begins before the launch in front ends";
+    text += ", starts before the previous launch ends";
   if (kernel.contains("awaits"))
     text += fmt::format(", awaits {} column tiles of a row tile",
                         kernel["awaits"].dump());
@@ -135,7 +135,7 @@ std::string realizationsText(const ordered_json &rows) {
                         candidateNames(pairs));
     text += state == "chosen" ? "chosen"
             : state == "would_serve"
-                ? "would serve"
+                ? "also supported"
                 : fmt::format("refused [{}]: {}", textOf(first, "code"),
                               textOf(first, "reason"));
     text += "\n";
@@ -342,9 +342,9 @@ static std::string sharedText(const ordered_json &layer) {
   if (count == 0)
     return "";
   if (!layer.contains("shared_apart"))
-    return fmt::format("  shared experts: {}, behind the others in the "
-                       "weights\n",
-                       count);
+    return fmt::format(
+        "  shared experts: {}, after the routed experts in the weights\n",
+        count);
   const auto number = [&](const char *key) {
     return layer.value(key, int64_t(0));
   };

@@ -243,7 +243,7 @@ std::string realizations(const Target &target) {
   for (const Realization &row : target.realizations)
     rows.push_back({row.state == "chosen"    ? Cell{"chosen", "yes"}
                     : row.state == "refused" ? Cell{"refused", "no"}
-                                             : Cell{"would serve"},
+                                             : Cell{"also supported"},
                     {row.realization},
                     {row.computed, "code"},
                     {row.backend, "code"},

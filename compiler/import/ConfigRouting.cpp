@@ -105,7 +105,7 @@ void ConfigReader::readHash(LayerDescription &layer) {
     if (isHash)
       outer.refuse(
           "mlp_layer_types",
-          "calls layer {} \"{}\", which moec knows of DeepSeek-V4 alone",
+          "calls layer {} \"{}\", which moec supports for DeepSeek-V4 only",
           chosen.index, kHashLayer);
     return;
   }

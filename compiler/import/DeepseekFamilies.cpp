@@ -126,8 +126,8 @@ constexpr ModelFamily kDeepseekFamilies[] = {
      .fixed = {{.key = "vision_config",
                 .absent = "null",
                 .accepted = "null",
-                .otherwise = "tokens of images choose experts by a bias of "
-                             "their own; --ignore-field serves those of text"}},
+                .otherwise = "image tokens choose experts by a bias of their "
+                             "own; --ignore-field supports text tokens only"}},
      .irrelevant = "dspark_n_routed_experts dspark_num_experts_per_tok"},
     {.architectures = "KimiLinearForCausalLM",
      .modelTypes = "kimi_linear",

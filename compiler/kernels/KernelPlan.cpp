@@ -31,9 +31,9 @@ LogicalResult compiler::verifySchedule(moe::KernelOp kernel,
     return failure();
   if (kernel.getScheduleAttr() == *wanted)
     return success();
-  return kernel.emitError() << "the schedule that stands is not one of this "
-                               "kernel: expected "
-                            << *wanted << ", got " << kernel.getScheduleAttr();
+  return kernel.emitError()
+         << "the existing schedule does not fit this kernel: expected "
+         << *wanted << ", got " << kernel.getScheduleAttr();
 }
 
 FailureOr<moe::PlanAttr> compiler::makePlan(moe::KernelOp kernel) {

@@ -41,9 +41,9 @@ static FailureOr<moe::ScheduleAttr> selectSlices(moe::KernelOp kernel,
                                    findStage<moe::CombineOp>(kernel), tokens),
                      *hardware);
   if (!chosen)
-    return kernel.emitError() << "no schedule of slices holds the rows of "
-                              << tokens << " tokens in the shared memory of "
-                              << hardware->sms << " multiprocessors";
+    return kernel.emitError()
+           << "no schedule of slices holds the rows of " << tokens
+           << " tokens in the shared memory of " << hardware->sms << " SMs";
   return scheduleAttr<moe::SlicesScheduleAttr>(
       kernel->getParentOfType<moe::ProgramOp>(), *chosen);
 }

@@ -99,7 +99,7 @@ static FailureOr<moe::ScheduleAttr> acceptMatmul(moe::KernelOp kernel) {
   Schedule s = *stands.getMatmul();
   if (auto reason = whyIllegal(*problem, s, *hardware))
     return kernel.emitError()
-           << "the schedule that stands is not legal: " << *reason;
+           << "the existing schedule is not legal: " << *reason;
   if (!s.cluster.empty()) {
     s.cluster.clear();
     if (mayBeSplit(program, *problem, s, *hardware))

@@ -90,7 +90,7 @@ std::optional<std::string> compiler::whyIllegal(const MatmulProblem &problem,
     return fmt::format("{} bytes of shared memory; {} has {}", shared,
                        hardware.arch, hardware.sharedPerBlock);
   if (int64_t most = occupancy(problem, s, hardware); most < s.ctasPerSm)
-    return fmt::format("{} CTAs a multiprocessor; {} fit", s.ctasPerSm, most);
+    return fmt::format("{} CTAs per SM; {} fit", s.ctasPerSm, most);
   return std::nullopt;
 }
 

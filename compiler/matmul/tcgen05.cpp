@@ -177,9 +177,9 @@ private:
                          rowsOfWarpgroup(s), row.name, kRows);
     const int64_t columns = tensorColumns(problem, s);
     if (columns * s.ctasPerSm > kColumnsOfSm)
-      return fmt::format("{} columns of tensor memory for each of {} CTAs; a "
-                         "multiprocessor has {}",
-                         columns, s.ctasPerSm, kColumnsOfSm);
+      return fmt::format(
+          "{} columns of tensor memory for each of {} CTAs; an SM has {}",
+          columns, s.ctasPerSm, kColumnsOfSm);
     return std::nullopt;
   }
 

@@ -177,8 +177,8 @@ private:
       return whyNotWide(problem, s);
     if (!s.roles().swap && (!problem.groupScales || problem.quantizesGroups() ||
                             problem.quantizesOtherwise))
-      return "operands are swapped but for scales of groups along k and a "
-             "result that is not quantized";
+      return "operands must be swapped, except with scales per group along k "
+             "and a result that is not quantized";
     if (!s.roles().swap && s.tileM % 64)
       return fmt::format("tokens are rows of an instruction by 64, not {}",
                          s.tileM);
@@ -191,8 +191,8 @@ private:
   static std::optional<std::string> whyNotWide(const MatmulProblem &problem,
                                                const Schedule &s) {
     if (problem.elementBytes != 1 || problem.quantizesOtherwise)
-      return "operands are swapped but for those of 8 bits and a result that "
-             "is not quantized, or by groups";
+      return "operands must be swapped, except 8-bit operands with a result "
+             "that is not quantized, or quantized by groups";
     if (s.tileM != 128)
       return fmt::format("tile m {}; 128 tokens as rows of an instruction take "
                          "256 weight rows",

@@ -81,8 +81,8 @@ LogicalResult compiler::checkCommunication(moe::LayerOp layer) {
       {hasOneScale,
        "input_quantized with one scale of all tokens: each rank has its own"},
       {row && row->score.starts_with("drawn"),
-       "a routing that draws experts by a token's place: ranks number their "
-       "tokens alike"}};
+       "a routing that draws experts by a token's position: tokens of "
+       "different ranks have the same positions"}};
   bool failed = false;
   const auto refuseAsked = [&](ArrayRef<Rule> rules) {
     for (const Rule &rule : rules)

@@ -211,10 +211,9 @@ void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
       {bool(layer.getPostExpertNormEps()),
        "post_expert_norm_eps: it is of computed outputs"},
       {isPositive(layer.getNumZeroExperts()),
-       "num_zero_experts: both have the ids "
-       "behind the others"},
+       "num_zero_experts: both use the ids after the other experts"},
       {isPositive(layer.getNSharedExperts()),
-       "n_shared_experts: both have the ids behind the others"}};
+       "n_shared_experts: both use the ids after the other experts"}};
   for (const auto &[asked, reason] : others)
     if (asked)
       refuse("option_not_supported", "num_constant_experts: not with " +
@@ -307,8 +306,8 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
            Twine(layer.getHiddenSize()) + ", the others a latent one of " +
            Twine(layer.getWidth()) + "; accepted: " + kBesideLayer);
   if (isPositive(layer.getNumZeroExperts()) && !layer.hasSharedMlp())
-    cannot("n_shared_experts: zero experts have the ids behind the others; "
-           "accepted: " +
+    cannot("n_shared_experts: zero experts use the ids after the other "
+           "experts; accepted: " +
            kBesideLayer);
   if (layer.hasSharedMlp())
     checkSharedMlp(layer, refuse);

@@ -64,14 +64,15 @@ static std::vector<Standing> enginesIn(moe::ProgramOp program,
                : bool(variant.getEngine()))
       return;
     for (const Engine *engine : servingEngines(report, matmul))
-      add(engine->row.name, ", which may serve a matmul that has no schedule");
+      add(engine->row.name,
+          ", which may compute a matmul that has no schedule");
   });
   // If the variants do not exist yet, few-token kernels may still be chosen.
   const auto *backend = catalog::find(catalog::kBackends, report.getBackend());
   if (auto permute = findIn<moe::PermuteOp>(program);
       permute && permute.getTileRows() == 0 && backend &&
       !backend->fewTokens.empty() && !report.getRefusalOf(backend->fewTokens))
-    add(backend->fewTokens, ", which may serve few tokens");
+    add(backend->fewTokens, ", which may compute few tokens");
   return made;
 }
 
@@ -172,7 +173,7 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
       return success();
     return program.emitError()
            << "part '" << *program.getPart()
-           << "' has no matmul, which a backend or an engine would serve; "
+           << "' has no matmul, so a backend or an engine has no effect; "
               "expected neither, got "
            << asked.front().first << " '" << asked.front().second << "'";
   }

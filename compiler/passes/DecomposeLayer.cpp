@@ -40,7 +40,7 @@ struct DecomposeLayerPass
     for (auto layer : llvm::to_vector(module.getOps<moe::LayerOp>())) {
       if (targets->empty() && !compiler::hasProgram(layer)) {
         layer.emitError() << "layer @" << layer.getSymName()
-                          << " has no program, and no arch is asked for; "
+                          << " has no program, and no arch is specified; "
                              "expected arch=NAME";
         return signalPassFailure();
       }

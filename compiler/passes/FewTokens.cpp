@@ -165,8 +165,8 @@ static std::optional<Refusal> elementTypes(Path &path) {
   };
   if (llvm::any_of(path.matmuls, isOther))
     return Refusal{"quant_not_supported",
-                   fmt::format("engine '{}' computes both matmuls alike, and "
-                               "emulates none",
+                   fmt::format("engine '{}' computes both matmuls the same way "
+                               "and does not emulate",
                                path.engine.name)};
   if (realization == moe::Realization::Blocks)
     return Refusal{"quant_not_supported",
@@ -292,8 +292,8 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   if (path.dispatch && most < int64_t(path.dispatch.getRanks()))
     return refuse(
         {"size_not_supported",
-         fmt::format("engine '{}' serves {} tokens at most, and {} "
-                     "ranks bring a token each",
+         fmt::format("engine '{}' supports {} tokens at most, and {} ranks "
+                     "have one token each",
                      few.engine, most, int64_t(path.dispatch.getRanks()))});
   few.tokens = most;
   return few;

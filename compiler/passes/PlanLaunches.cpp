@@ -40,9 +40,9 @@ struct PlanLaunches : compiler::impl::PlanLaunchesPassBase<PlanLaunches> {
     const moe::PlanAttr stands = kernel.getPlanAttr();
     if (stands && stands != *made)
       return kernel.emitError()
-             << "the plan that stands is not one of this kernel: expected "
-             << *made << ", got " << stands
-             << "; take 'plan' away to have it made again";
+             << "the existing plan does not fit this kernel: expected " << *made
+             << ", got " << stands
+             << "; remove 'plan' so that it is planned again";
     kernel.setPlanAttr(*made);
     return success();
   }

@@ -48,8 +48,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
   /// Checks that a plan in the input equals the plan of the launches.
   static LogicalResult compare(moe::VariantOp variant, StringAttr bytes,
                                ArrayRef<Attribute> regions) {
-    const StringRef instead = "; take 'workspace' and 'regions' away to have "
-                              "it planned again";
+    const StringRef instead =
+        "; remove 'workspace' and 'regions' so that they are planned again";
     if (variant.getWorkspaceBytesAttr() != bytes)
       return variant.emitError()
              << "the workspace's plan does not fit the launches: expected "

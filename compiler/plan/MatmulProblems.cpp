@@ -133,7 +133,7 @@ static FailureOr<Tiles> tilesOf(moe::KernelOp kernel) {
     return kernel.emitError()
            << "variants with tiles of " << tiles.rows << " and of " << others
            << " rows launch this kernel; one "
-           << "schedule serves tiles of one size";
+           << "schedule has tiles of one size";
   return tiles;
 }
 

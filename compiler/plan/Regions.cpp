@@ -37,7 +37,7 @@ expand(StringRef text, llvm::ArrayRef<PlacedRegion> regions, size_t depth) {
     const auto *region = llvm::find_if(
         regions, [&](const PlacedRegion &r) { return r.value == name; });
     if (region == regions.end() || depth == 0)
-      return invalidArgument("'end({})' is the end of no region in front",
+      return invalidArgument("'end({})' is not the end of an earlier region",
                              name.str());
     auto offset = expand(region->offset, regions, depth - 1);
     if (!offset)

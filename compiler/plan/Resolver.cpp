@@ -218,7 +218,7 @@ static std::optional<Reason> whyNoFragments(const LayerFacts &layer,
   // accumulators leave.
   if (engine.warpSpecialized && layer.takesManyRegisters && !layer.gated)
     return Reason{"activation_not_supported",
-                  fmt::format("engine '{}' does not serve {} without gates",
+                  fmt::format("engine '{}' does not support {} without gates",
                               name, layer.function)};
   if (layer.quantizesWeights)
     return Reason{"quant_not_supported",
@@ -504,8 +504,8 @@ static void choose(Resolution &resolution, const std::string &decided) {
     const bool isOpen = resolution.backend.empty();
     if (!candidate.isRefused() && !isDecided && isOpen) {
       candidate.code = "other_target";
-      candidate.reason = "another target or rank of the package is not served "
-                         "so, and all of them compute alike";
+      candidate.reason = "another target or rank of the package does not "
+                         "support it, and all must compute the same way";
     }
     if (!candidate.isRefused()) {
       if (isOpen && isDecided)
@@ -543,25 +543,25 @@ Result<Resolution> compiler::resolve(const std::vector<LayerFacts> &ways,
   const LayerFacts &layer = ways.front();
   if (const Backend *row = catalog::find(catalog::kBackends, choices.backend);
       row && row->format != layer.format)
-    return refused("no backend serves layer '{}' on {}: "
-                   "[format_not_supported]: backend '{}' is for layers with "
-                   "activation_format {}, this one's is {}",
-                   layer.name, arch, choices.backend, row->format,
-                   layer.format);
+    return refused(
+        "no backend supports layer '{}' on {}: [format_not_supported]: backend "
+        "'{}' is for layers with activation_format {}, this one's is {}",
+        layer.name, arch, choices.backend, row->format, layer.format);
   if (const catalog::Engine *row =
           catalog::find(catalog::kEngines, choices.engine);
       row && row->mostTokens > 0)
-    return refused("no backend serves layer '{}' on {}: [few_tokens_only]: "
-                   "engine '{}' serves at most {} tokens, beside another "
-                   "engine for more; it is taken where it fits when no engine "
-                   "is asked for",
-                   layer.name, arch, choices.engine, row->mostTokens);
+    return refused(
+        "no backend supports layer '{}' on {}: [few_tokens_only]: engine '{}' "
+        "supports at most {} tokens and needs another engine for more; it is "
+        "used automatically if no engine is requested",
+        layer.name, arch, choices.engine, row->mostTokens);
   if (const Backend *row = catalog::find(catalog::kBackends, choices.backend);
       row && !choices.engine.empty() && !row->engines.contains(choices.engine))
-    return refused("no backend serves layer '{}' on {}: [engine_not_admitted]: "
-                   "backend '{}' takes engine {}, not {}",
-                   layer.name, arch, choices.backend,
-                   fmt::join(row->engines, ", "), choices.engine);
+    return refused(
+        "no backend supports layer '{}' on {}: [engine_not_admitted]: backend "
+        "'{}' takes engine {}, not {}",
+        layer.name, arch, choices.backend, fmt::join(row->engines, ", "),
+        choices.engine);
 
   Resolution resolution;
   for (const LayerFacts &way : ways) {
@@ -574,6 +574,6 @@ Result<Resolution> compiler::resolve(const std::vector<LayerFacts> &ways,
     return resolution;
   if (judged)
     *judged = resolution.candidates;
-  return refused("no backend serves layer '{}' on {}: {}", layer.name, arch,
+  return refused("no backend supports layer '{}' on {}: {}", layer.name, arch,
                  reasonsOf(resolution.candidates, ways.size() > 1));
 }

@@ -75,8 +75,8 @@ compiler::readableStore(const std::string &cacheFolder) {
         why = openToOthers(file);
       if (!why.empty())
         return Error(ErrorCode::FileSystem,
-                     "{}; expected a file of yours or root's that nobody else "
-                     "may write (chmod go-w)",
+                     "{}; expected a file owned by you or root that no other "
+                     "user may write (chmod go-w)",
                      why);
       return parseTuned(TRY(readAll(file, kMostFileBytes, path)), path);
     }();

@@ -115,7 +115,7 @@ Result<MeasuringProcess> MeasuringProcess::start(const std::string &program,
   if (!greeting || (*greeting)->value("moec_measure", 0) != 1) {
     made.end(/*kill=*/true);
     return Error(ErrorCode::FileSystem,
-                 "'{}' says '{}' first; expected the greeting of moec-measure",
+                 "'{}' wrote '{}' first; expected the greeting of moec-measure",
                  program, shortText(line));
   }
   if ((*greeting)->contains("error"))

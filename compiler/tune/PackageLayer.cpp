@@ -127,8 +127,8 @@ Result<TuneSource> compiler::layerOfPackage(const std::string &path,
   const PackageFiles &package = shares.front();
   const Manifest &manifest = package.manifest;
   if (shares.size() > 1 || manifest.ranks.size() > 1)
-    return refused("package '{}' serves several ranks; expected the "
-                   "configuration that it was compiled of, and --rank",
+    return refused("package '{}' is for several ranks; expected the "
+                   "configuration that it was compiled from, and --rank",
                    path);
   const auto layer = package.files.find(std::string(kLayerFile));
   if (layer == package.files.end())

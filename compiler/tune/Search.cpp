@@ -129,8 +129,7 @@ std::vector<Trial> compiler::togetherOf(const std::vector<Trial> &all,
 static std::string wordsOf(const Schedule &s) {
   return fmt::format(
       "{}, group {}{}", compiler::describe(s), s.groupM,
-      s.ctasPerSm > 1 ? fmt::format(", {} CTAs a multiprocessor", s.ctasPerSm)
-                      : "");
+      s.ctasPerSm > 1 ? fmt::format(", {} CTAs per SM", s.ctasPerSm) : "");
 }
 
 std::string compiler::words(const SchedulePair &candidate) {

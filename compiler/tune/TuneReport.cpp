@@ -45,7 +45,7 @@ std::string compiler::tuneText(const ordered_json &report) {
                     row.value("of", int64_t(0))),
         text(row, "chosen"), text(row, "best"));
     if (row.contains("range"))
-      all += fmt::format("{:>8} serves {} to {} tokens\n", "",
+      all += fmt::format("{:>8} used for {} to {} tokens\n", "",
                          row["range"][0].get<int64_t>(),
                          row["range"][1].get<int64_t>());
     if (row.contains("removed"))
@@ -53,8 +53,8 @@ std::string compiler::tuneText(const ordered_json &report) {
                          "none is faster now\n",
                          "", row["removed"].get<int64_t>());
     if (row.contains("any_scheme"))
-      all += fmt::format("{:>8} {} older rows that name no scheme stay and "
-                         "serve these tokens: other layers may need them\n",
+      all += fmt::format("{:>8} {} older rows without a scheme remain in use "
+                         "for these tokens: other layers may need them\n",
                          "", row["any_scheme"].get<int64_t>());
     if (row.contains("kept"))
       all += fmt::format("{:>8} {} older rows for these tokens stay: they "

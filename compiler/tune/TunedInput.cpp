@@ -107,7 +107,7 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   llvm::raw_string_ostream(text) << *input.get().getOps<moe::LayerOp>().begin();
   if (programOf(input).getBatchInvariant())
     return refused("a batch-invariant layer has one schedule for all token "
-                   "counts; rows for some of them do not serve it");
+                   "counts; rows for only some token counts cannot be used");
   made.itsCommit = fmt::format("{} {}", compilerVersion(), hashOfTemplates());
   constexpr size_t kDigits = 16;
   made.itsDigest =

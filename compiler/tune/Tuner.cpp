@@ -529,9 +529,9 @@ Result<ordered_json> compiler::tune(const TuneOptions &options) {
   if (options.output.empty() &&
       !(choices.backend.empty() && choices.engine.empty() &&
         choices.exclude.empty()))
-    return refused("rows beside a forced backend or engine, or an excluded "
-                   "one, would serve compilations that force nothing; expected "
-                   "--out beside --backend, --engine and --exclude");
+    return refused("rows measured with a forced or excluded backend or engine "
+                   "would also be used by compilations without these options; "
+                   "expected --out with --backend, --engine and --exclude");
   for (int64_t tokens : options.tokens)
     if (tokens > input.maxTokens())
       return refused("expected --tokens up to --max-tokens {}, got {}",

@@ -89,4 +89,4 @@ def tensor_of(capsule: Any) -> tuple[DLTensor, bool]:
         return versioned.tensor, not versioned.flags & READ_ONLY
     if _is_valid(capsule, b"dltensor"):
         return Managed.from_address(_pointer(capsule, b"dltensor")).tensor, True
-    raise ValueError("expected a capsule 'dltensor' or 'dltensor_versioned' that nobody has taken")
+    raise ValueError("expected a capsule 'dltensor' or 'dltensor_versioned' that has not been consumed")

@@ -20,8 +20,8 @@ from moec import _library as library_module
 
 Item = TypeVar("Item")
 Progress = Callable[[str, int, int], None]
-"""A progress function. Its arguments are the name of a step, the number of finished parts of the step, and the total number of parts.
-It must not call moec."""
+"""A progress function. Its arguments are the name of a step, the number of finished parts of the step, and the number of all
+parts. It must not call moec."""
 
 LOGGER = logging.getLogger("moec")
 _LEVELS = {

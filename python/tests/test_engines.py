@@ -166,7 +166,7 @@ def test_a_version_that_no_test_ran_with_is_served_with_one_warning(
     for choice in (engine.plugin.Choice(), engine.plugin.Choice(force=True)):
         assert engine.plugin.ENGINE.admits(choice, HAS_ALL)
     assert [each for each in begun() if "7.1" in each] == [
-        f"{engine.plugin.ENGINE.untested('7.1')}, which has what moec uses: moec serves it"
+        f"{engine.plugin.ENGINE.untested('7.1')}, which has what moec uses: moec supports it"
     ]
 
 
@@ -179,7 +179,7 @@ def test_an_engine_that_lacks_something_is_not_served(
     lacking = r"sys.exit: expected a function of \(first, second\), found \(status=None.*\)"
     assert not engine.plugin.ENGINE.admits(engine.plugin.Choice(), LACKS)
     (said,) = begun()
-    assert re.match(f"moec serves no layer: {engine.name} .*: {lacking}", said)
+    assert re.match(f"moec runs no layer: {engine.name} .*: {lacking}", said)
     assert ("; moec was tested with" in said) == (version != "tested")
     with pytest.raises(moec.NotSupported, match=f"{engine.variable}=force: {engine.name} .*: {lacking}"):
         engine.plugin.ENGINE.admits(engine.plugin.Choice(force=True), LACKS)
@@ -222,7 +222,7 @@ def test_with_force_the_reason_is_the_last_line(engine: Any, start: str, tmp_pat
     lines = done.stderr.splitlines()
     assert done.returncode == 1
     assert "RuntimeError: Engine core initialization failed" in lines[-2]
-    assert lines[-1] == f"{engine.variable}=force: moec cannot serve layer layers.0: LoRA adapters"
+    assert lines[-1] == f"{engine.variable}=force: moec cannot run layer layers.0: LoRA adapters"
     assert list(tmp_path.glob("moec-*")) == []
 
 
@@ -413,4 +413,4 @@ def test_what_the_log_of_an_engine_says(arch: str, tmp_path: pathlib.Path) -> No
     pytest.importorskip("torch")
     layer = {**SMALL, "hidden_size": 256, "intermediate_size": 128, "quant_config": "nvfp4"}
     said = run_on_gpu(PLUG_IN.format(layer=layer), arch, tmp_path)
-    assert said == f"moec serves 1 of 1 MoE layers: 1 x (nvfp4, native, routing by moec; {EMULATED}); 1.0 s\n"
+    assert said == f"moec runs 1 of 1 MoE layers: 1 x (nvfp4, native, routing by moec; {EMULATED}); 1.0 s\n"

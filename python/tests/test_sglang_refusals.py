@@ -66,7 +66,7 @@ def choose(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 def test_a_refusal(case: Any, arguments: dict[str, Any], options: dict[str, Any], reason: str) -> None:
     configuration = layers.start(**arguments)
     try:
-        with pytest.raises(moec.NotSupported, match=f"MOEC_SGLANG=force: moec cannot serve layer model.layers.*: {reason}"):
+        with pytest.raises(moec.NotSupported, match=f"MOEC_SGLANG=force: moec cannot run layer model.layers.*: {reason}"):
             layers.build(case, **options)
     finally:
         configuration.restore()
@@ -117,5 +117,5 @@ def test_only_some_schemes(monkeypatch: pytest.MonkeyPatch, said: Any) -> None:
     built = layers.build(CASES["fp8 block"])
     assert built.runner.quant_method.moec_layer is not None
     assert not hasattr(layers.build(CASES["compressed fp8 channel"], packs=False).runner.quant_method, "moec_plan")
-    assert said()[0].startswith("moec serves 1 of 1 MoE layers: 1 x (fp8_block, native, routing by SGLang); ")
+    assert said()[0].startswith("moec runs 1 of 1 MoE layers: 1 x (fp8_block, native, routing by SGLang); ")
     assert said()[1].endswith("scheme fp8_channel, which MOEC_SGLANG does not name")

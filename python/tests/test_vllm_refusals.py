@@ -86,7 +86,7 @@ def test_a_refusal(
         for part in parts:
             where = getattr(where, part)
         monkeypatch.setattr(where, name, value)
-    with pytest.raises(moec.NotSupported, match=f"MOEC_VLLM=force: moec cannot serve layer model.layers.*: {reason}"):
+    with pytest.raises(moec.NotSupported, match=f"MOEC_VLLM=force: moec cannot run layer model.layers.*: {reason}"):
         layers.build(vllm_engine, case, "cpu", **options)
 
 
@@ -128,7 +128,7 @@ def test_a_model_without_a_layer_of_moec(
             layer.quant_method.process_weights_after_loading(layer)
     assert processed == made
     said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
-    assert said[1:] == ["moec serves 0 of 2 MoE layers"]
+    assert said[1:] == ["moec runs 0 of 2 MoE layers"]
 
 
 def test_the_log_says_how_4_bit_weights_are_read(
@@ -138,7 +138,7 @@ def test_the_log_says_how_4_bit_weights_are_read(
     with caplog.at_level(logging.INFO, "vllm.moec"):
         layers.build(vllm_engine, CASES["gpt-oss"], "cpu")
     (said,) = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
-    line = "moec serves 1 of 1 MoE layers: 1 x (mxfp4_w4a16, 4-bit weights read by the kernels, routing by moec); "
+    line = "moec runs 1 of 1 MoE layers: 1 x (mxfp4_w4a16, 4-bit weights read by the kernels, routing by moec); "
     assert said.startswith(line)
 
 
@@ -151,7 +151,7 @@ def test_only_some_schemes(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch, ca
             layers.build(vllm_engine, CASES["compressed fp8 channel"], "cpu")
     assert built.runner.routed_experts.quant_method.moec_layer is not None
     said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec"]
-    assert said[0].startswith("moec serves 1 of 1 MoE layers: 1 x (fp8_block, native, routing by moec); ")
+    assert said[0].startswith("moec runs 1 of 1 MoE layers: 1 x (fp8_block, native, routing by moec); ")
     assert said[1].endswith("scheme fp8_channel, which MOEC_VLLM does not name")
 
 
@@ -180,6 +180,6 @@ def test_a_scale_that_is_no_scale(vllm_engine: Any, name: str, number: float) ->
 
 def test_blocks_that_tensor_parallel_splits(vllm_engine: Any) -> None:
     """vLLM repeats the scales of a shard that is narrower than a block, and keeps the layer."""
-    with pytest.raises(moec.NotSupported, match=r"cannot serve layer .*: blocks of \[128, 128\] that tensor parallel splits"):
+    with pytest.raises(moec.NotSupported, match=r"cannot run layer .*: blocks of \[128, 128\] that tensor parallel splits"):
         layers.build(vllm_engine, CASES["fp8 block"], "cpu", tp_size=4, intermediate_size=256)
     assert layers.build(vllm_engine, CASES["fp8 block"], "cpu", tp_size=2, intermediate_size=512).runner

@@ -196,12 +196,12 @@ Result<size_t> Package::variantFor(int64_t tokens,
                      "variant {} needs {} SMs, and the device has {}", forced,
                      variant.minSms, smCount());
       if (i < whyUnfit().size() && !whyUnfit()[i].empty())
-        return Error(ErrorCode::DeviceLimit, "variant {} cannot serve here: {}",
+        return Error(ErrorCode::DeviceLimit, "variant {} cannot run here: {}",
                      forced, whyUnfit()[i]);
       if (tokens >= variant.minTokens && tokens <= variant.maxTokens)
         return i;
       return invalidArgument(
-          "variant {} serves {} to {} tokens, and {} were given", forced,
+          "variant {} supports {} to {} tokens, and {} were given", forced,
           variant.minTokens, variant.maxTokens, tokens);
     }
     known += (known.empty() ? "" : ", ") + variant.name;

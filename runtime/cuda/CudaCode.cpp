@@ -218,7 +218,7 @@ Result<void> CudaCode::checkLocalMemory(bool strict) const {
       continue;
     const std::string text = fmt::format(
         "kernel {} on {} uses {} bytes of local memory a thread beside {} "
-        "registers: it is right, and slower than it was measured",
+        "registers: its results are right, but it is slower than measured",
         target.kernels[i].name, where.info.name, bytes,
         kernels[i].resources.registers);
     if (strict)

@@ -43,7 +43,7 @@ static Result<void> findFunctions(CudaDriver &driver, void *library,
   if (missing)
     return Error(ErrorCode::NoDriver,
                  "{} has no function {}: this driver is older than CUDA 12.0, "
-                 "which is the oldest that serves",
+                 "the oldest supported version",
                  path, missing);
   return {};
 }

@@ -270,7 +270,7 @@ Result<void> HostDevice::run(int64_t tokens, const Tensors &tensors,
     variant = TRY(selectVariant(self.manifest, self.target, tokens,
                                 self.options.smCount));
   } else if (tokens < variant->minTokens || tokens > variant->maxTokens) {
-    return invalidArgument("variant '{}' serves {} to {} tokens, got {}",
+    return invalidArgument("variant '{}' supports {} to {} tokens, got {}",
                            variant->name, variant->minTokens,
                            variant->maxTokens, tokens);
   }

@@ -100,9 +100,9 @@ static std::string checkEntry(const Recipe &recipe, bool anyCompiler,
   if (cubin.empty())
     return "kernel.cubin is empty";
   if (sha256(cubin) != (*facts)["cubin"].get<std::string>())
-    return fmt::format("kernel.cubin ({} bytes) has another hash than "
-                       "recipe.json says",
-                       cubin.size());
+    return fmt::format(
+        "kernel.cubin ({} bytes) has another hash than recipe.json specifies",
+        cubin.size());
   return "";
 }
 

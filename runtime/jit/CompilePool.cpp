@@ -168,8 +168,8 @@ static const std::string *packageCubin(const PackageFiles &files,
   if (file == files.files.end() || hash == files.manifest.files.end() ||
       sha256(file->second) != hash->second) {
     log(LogLevel::Warning,
-        "package {}: {} is missing or has another hash than the manifest says; "
-        "kernel {} is taken from the cache or compiled",
+        "package {}: {} is missing or has another hash than the manifest "
+        "specifies; kernel {} is taken from the cache or compiled",
         files.manifest.name, kernel.cubin, kernel.name);
     return nullptr;
   }

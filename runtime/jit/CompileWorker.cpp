@@ -206,8 +206,8 @@ Result<CompileWorker> CompileWorker::start(const std::string &program,
   std::string how = worker.end(kPatience);
   if (!greeting)
     return Error(ErrorCode::NoCompiler,
-                 "'{}' says nothing of what moec-nvrtc says first ({})",
-                 program, how);
+                 "'{}' does not write the greeting of moec-nvrtc ({})", program,
+                 how);
   return Error(ErrorCode::NoCompiler, "'{}' is '{}'; expected '{}'", program,
                fmt::join(*greeting, " "), fmt::join(expected, " "));
 }

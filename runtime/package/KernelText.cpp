@@ -124,7 +124,7 @@ private:
     std::string_view word = wordAt(begin);
     size_t behind = skipBlanks(begin + word.size());
     if (begin < text.size() && text[begin] == '/')
-      return refuse("no comment behind '#'", lineFrom(at));
+      return refuse("no comment after '#'", lineFrom(at));
     if (word == "include")
       return checkInclude(at, behind);
     if (word == "pragma") {
@@ -175,8 +175,8 @@ private:
   /// with MOE_, because otherwise it could form one of the forbidden words.
   Result<void> checkPaste(size_t at) const {
     constexpr std::string_view kRule =
-        "'##' in a #define alone, behind a word that begins with MOE_ and is "
-        "no parameter";
+        "'##' only in a #define, after a word that begins with MOE_ and is no "
+        "parameter";
     if (at < defineBegin || at >= defineEnd)
       return refuse(kRule, lineFrom(at));
     std::string_view line(text);

@@ -280,7 +280,7 @@ Result<void> Checker::checkVariants(const std::string &path,
     if (variant.minSms > 0) {
       if (variant.minTokens < next)
         return fail(where + ".min_tokens",
-                    "expected at least {}, since earlier variants serve fewer "
+                    "expected at least {}, since earlier variants cover fewer "
                     "on every device, got {}",
                     next, variant.minTokens);
       TRY(checkInteger(where + ".max_tokens", variant.maxTokens,

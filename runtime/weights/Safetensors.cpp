@@ -123,11 +123,12 @@ Result<StoredTensor> HeaderReader::tensor(const std::string &key,
   const uint64_t begin = isPair ? offsets[0].get<uint64_t>() : 1;
   const uint64_t end = isPair ? offsets[1].get<uint64_t>() : 0;
   if (begin > end || end > data.size())
-    return expected(key,
-                    fmt::format("data_offsets [begin, end] in the {} bytes "
-                                "behind the header",
-                                data.size()),
-                    shortJson(offsets));
+    return expected(
+        key,
+        fmt::format(
+            "data_offsets [begin, end] in the {} bytes after the header",
+            data.size()),
+        shortJson(offsets));
   if (end - begin != uint64_t(total / 8))
     return expected(
         key,
@@ -157,8 +158,8 @@ Result<void> HeaderReader::checkCoverage() const {
     end = extent.end;
   }
   if (end != data.size())
-    return fail(fmt::format("expected {} bytes of tensors behind the header, "
-                            "as it says, got {}",
+    return fail(fmt::format("expected {} bytes of tensors after the header, as "
+                            "the header specifies, got {}",
                             end, data.size()));
   return {};
 }

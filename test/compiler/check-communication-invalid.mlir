@@ -47,7 +47,7 @@ moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size =
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all gather_scatter, and a routing that draws experts by a token's place: ranks number their tokens alike; accepted: one of the two, or all_to_all allgather_reducescatter, with which the caller moves tokens and sums}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: all_to_all gather_scatter, and a routing that draws experts by a token's position: tokens of different ranks have the same positions; accepted: one of the two, or all_to_all allgather_reducescatter, with which the caller moves tokens and sums}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<simulated>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 2, ep>, all_to_all = "gather_scatter"}
 
 // -----

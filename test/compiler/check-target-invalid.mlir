@@ -365,7 +365,7 @@ moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_siz
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: n_shared_experts: zero experts have the ids behind the others; accepted: shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: n_shared_experts: zero experts use the ids after the other experts; accepted: shared experts beside this layer (--no-shared-experts, option no_shared_experts of moec_compile_config, or a layer JSON without n_shared_experts)}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_zero_experts = 4, n_shared_experts = 1}
 
 // -----
@@ -641,14 +641,14 @@ moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_constant_experts: not with num_zero_experts: both have the ids behind the others; accepted: one of the two}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_constant_experts: not with num_zero_experts: both use the ids after the other experts; accepted: one of the two}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, num_constant_experts = 2, num_zero_experts = 2,
   routing = #moe.routing<longcat>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_constant_experts: not with n_shared_experts: both have the ids behind the others; accepted: one of the two}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_constant_experts: not with n_shared_experts: both use the ids after the other experts; accepted: one of the two}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, num_constant_experts = 2, n_shared_experts = 1,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -47,7 +47,7 @@ moe.layer @l {num_experts = 128, top_k = 1, hidden_size = 2048, intermediate_siz
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: n_shared_experts: zero experts have the ids behind the others}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: n_shared_experts: zero experts use the ids after the other experts}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, n_shared_experts = 1, num_zero_experts = 2}
 
 // -----

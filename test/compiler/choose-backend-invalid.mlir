@@ -4,7 +4,7 @@ moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size
   in_dtype = f32, out_dtype = f32, router_logits_dtype = f32, quant = #moe.quant<f32>,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>,
   intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
-// expected-error @+1 {{no backend serves layer 'tiny' on sm_90a: grouped with mma_sync [dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, f8E4M3FN, i8, not f32}}
+// expected-error @+1 {{no backend supports layer 'tiny' on sm_90a: grouped with mma_sync [dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, f8E4M3FN, i8, not f32}}
 moe.program @tiny_sm_90a of @tiny for #moe.target<sm_90a> max_tokens 64 inputs ["x", "logits", "given_ids", "given_weights", "valid_tokens", "w13", "w2"] {
 ^bb0(%x: tensor<?x64xf32>, %logits: tensor<?x8xf32>, %given_ids: tensor<?x2xi32>, %given_weights: tensor<?x2xf32>, %valid: tensor<1xi32>,
      %w13: tensor<8x64x64xf32>, %w2: tensor<8x64x32xf32>):

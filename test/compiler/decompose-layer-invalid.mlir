@@ -2,7 +2,7 @@
 // RUN: not moec-opt "--moe-decompose-layer=arch=sm_90a max-tokens=0" %s 2>&1 | FileCheck %s
 // RUN: not moec-opt --moe-resolve-parallel --moe-infer-routing --moe-decompose-layer %s 2>&1 | FileCheck %s --check-prefix=ARCH
 
-// ARCH: error: layer @l has no program, and no arch is asked for; expected arch=NAME
+// ARCH: error: layer @l has no program, and no arch is specified; expected arch=NAME
 
 // CHECK: error: max-tokens must be at least 1, got 0
 

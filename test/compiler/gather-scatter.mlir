@@ -87,12 +87,12 @@ moe.layer @few {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size
 // Each rank brings a token at least: more ranks than tokens, or tokens whose
 // rows fit shared memory.
 // STAGES-LABEL: moe.program @many_sm_90a
-// STAGES: reason = "engine 'gemv' serves 4 tokens at most, and 8 ranks bring a token each"
+// STAGES: reason = "engine 'gemv' supports 4 tokens at most, and 8 ranks have one token each"
 // CHECK-LABEL: moe.program @many_sm_90a
 // CHECK-NOT: engine "gemv"
 moe.layer @many {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 256, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 8, ep>, all_to_all = "gather_scatter"}
 // STAGES-LABEL: moe.program @wide_sm_90a
-// STAGES: reason = "engine 'gemv' serves 2 tokens at most, and 4 ranks bring a token each"
+// STAGES: reason = "engine 'gemv' supports 2 tokens at most, and 4 ranks have one token each"
 // CHECK-LABEL: moe.program @wide_sm_90a
 // CHECK-NOT: engine "gemv"
 moe.layer @wide {num_experts = 8, top_k = 2, hidden_size = 4096, intermediate_size = 14336, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "gather_scatter"}

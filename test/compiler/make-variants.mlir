@@ -62,7 +62,7 @@ moe.layer @few {
   intermediate_size_per_partition = 768, local_begin = 0, local_experts = 8, w2_bias = true}
 
 // Partial sums that outgrow the L2 by far, and rows that fit in the shared
-// memory of 132 multiprocessors: those GPUs have two ranges more.
+// memory of 132 SMs: those GPUs have two ranges more.
 // CHECK-LABEL: moe.program @slices_sm_90a
 // CHECK-NOT: multiprocessors
 // WGMMA-LABEL: moe.program @slices_sm_90a

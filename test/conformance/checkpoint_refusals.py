@@ -79,7 +79,7 @@ UP_INDEX = "model.layers.0.mlp.experts.1.up_proj.g_idx"
 SCALE = "model.layers.0.mlp.experts.0.gate_proj.weight_scale"
 INDEX = "model.safetensors.index.json"
 CUT = re.compile(
-    r"DIR/model\.safetensors: tensor '.*': expected data_offsets \[begin, end\] in the \d+ bytes behind the header, got \[\d+,\d+\] "
+    r"DIR/model\.safetensors: tensor '.*': expected data_offsets \[begin, end\] in the \d+ bytes after the header, got \[\d+,\d+\] "
     r"\[invalid_argument\]")
 # (name, scheme, how the checkpoint is damaged, options, what is said; DIR is the folder)
 REFUSALS = [

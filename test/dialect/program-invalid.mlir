@@ -157,7 +157,7 @@ moe.variant @a tokens [1, 64] {
 moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
-// expected-error@+1 {{'moe.variant' op serves tokens from 2, but 1 is the first that no earlier variant serves}}
+// expected-error@+1 {{'moe.variant' op covers tokens from 2, but 1 is the first that no earlier variant covers}}
 moe.variant @a tokens [2, 64] {
   moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }
@@ -171,7 +171,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 moe.variant @a tokens [1, 8] {
   moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }
-// expected-error@+1 {{'moe.variant' op serves tokens from 10, but 9 is the first that no earlier variant serves}}
+// expected-error@+1 {{'moe.variant' op covers tokens from 10, but 9 is the first that no earlier variant covers}}
 moe.variant @b tokens [10, 64] {
   moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }
@@ -182,7 +182,7 @@ moe.variant @b tokens [10, 64] {
 moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
-// expected-error@+1 {{'moe.variant' op serves tokens up to 65, but the program's max_tokens is 64}}
+// expected-error@+1 {{'moe.variant' op covers tokens up to 65, but the program's max_tokens is 64}}
 moe.variant @a tokens [1, 65] {
   moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }
@@ -191,7 +191,7 @@ moe.variant @a tokens [1, 65] {
 // -----
 
 moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
-// expected-error@+1 {{'moe.program' op no variant serves tokens from 9 to max_tokens, 64}}
+// expected-error@+1 {{'moe.program' op no variant covers tokens from 9 to max_tokens, 64}}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
 moe.variant @a tokens [1, 8] {
@@ -496,7 +496,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 4 inputs ["x"] {
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu_no_mul>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 8, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 ^bb0(%x: tensor<?x64xbf16>):
-  // expected-error@+1 {{'moe.variant' op engine 'gemv' serves at most 8 tokens, got 64}}
+  // expected-error@+1 {{'moe.variant' op engine 'gemv' supports at most 8 tokens, got 64}}
   moe.variant @v tokens [1, 64] engine "gemv" {
     moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
   }
@@ -510,7 +510,7 @@ moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["x"] {
 moe.variant @a tokens [1, 64] {
   moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }
-// expected-error@+1 {{'moe.variant' op is of some GPUs alone and serves tokens from 9, but earlier variants serve up to 64 on all}}
+// expected-error@+1 {{'moe.variant' op is for some GPUs only and covers tokens from 9, but earlier variants cover up to 64 on all}}
 moe.variant @b tokens [9, 16] multiprocessors 132 {
   moe.return %x outputs ["out"] : (tensor<?x64xbf16>) -> ()
 }

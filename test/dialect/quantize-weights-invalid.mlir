@@ -49,7 +49,7 @@ func.func private @f(%w: tensor<4x32x64xf16>) {
 // -----
 
 func.func private @f(%w: tensor<4x32x64xf16>) {
-  // expected-error@+1 {{'moe.quantize_weights' op must have 1 results behind the codes, got 2}}
+  // expected-error@+1 {{'moe.quantize_weights' op must have 1 results after the codes, got 2}}
   %r:3 = moe.quantize_weights <f8E4M3FN, group = [1, 32], scale = f8E8M0FNU> parts = 1 %w : (tensor<4x32x64xf16>) -> (tensor<4x32x64xf8E4M3FN>, tensor<4x32x2xf8E8M0FNU>, tensor<4x1xf32>)
   return
 }

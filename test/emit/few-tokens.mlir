@@ -31,7 +31,7 @@
 // MANIFEST: "lhs_scale": "%lhs_scale"
 // MANIFEST: "result": "%partials"
 
-// FORCED: [few_tokens_only]: engine 'gemv' serves at most 8 tokens, beside another engine for more; it is taken where it fits when no engine is asked for
+// FORCED: [few_tokens_only]: engine 'gemv' supports at most 8 tokens and needs another engine for more; it is used automatically if no engine is requested
 // ANOTHER-NOT: gemv
 // ANOTHER: variant up_to_32: 1 to 32 tokens
 // TURING: native w8a8, grouped with gemv: refused [feature_missing]: engine 'gemv' needs mma_sync, which sm_75 lacks

@@ -55,7 +55,7 @@
 // BYTESIZE: engine 'wgmma_rs' reads weights in blocks of 64 by 128: 320 is no multiple of 128
 // INTEGERS: engine 'wgmma_rs' multiplies f16, bf16, f8E4M3FN, not i8
 // GROUPS: engine 'wgmma_rs' takes a scale for all of k, or for a multiple of 128 of it, not for groups of [1, 64]
-// GELU: engine 'wgmma_rs' does not serve gelu without gates
+// GELU: engine 'wgmma_rs' does not support gelu without gates
 // FLOATS: engine 'wgmma_rs' does not read weights that are quantized when the layer is loaded
 
 moe.layer @codes {num_experts = 8, top_k = 2, hidden_size = 320, intermediate_size = 256,

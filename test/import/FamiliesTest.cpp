@@ -95,8 +95,8 @@ TEST(Families, TypesOfLayersStandForOtherKeys) {
   EXPECT_EQ(
       refused(edited("deepseek-v3", {},
                      {{"mlp_layer_types", types(61, "dense", "hash_moe", 3)}})),
-      "in.json: $.mlp_layer_types: calls layer 3 \"hash_moe\", which "
-      "moec knows of DeepSeek-V4 alone");
+      "in.json: $.mlp_layer_types: calls layer 3 \"hash_moe\", which moec "
+      "supports for DeepSeek-V4 only");
 }
 
 TEST(Families, ADenseLayerIsRefusedInEveryFamily) {
@@ -245,9 +245,9 @@ TEST(Families, ValuesThatWouldMakeAnotherLayer) {
   EXPECT_EQ(accepted(v41.dump()).hashVocabulary, 0);
   v41["vision_config"] = {{"num_hidden_layers", 24}};
   EXPECT_EQ(refused(v41.dump()),
-            "in.json: $.vision_config: expected null (tokens of images choose "
-            "experts by a bias of their own; --ignore-field serves those of "
-            "text), got an object");
+            "in.json: $.vision_config: expected null (image tokens choose "
+            "experts by a bias of their own; --ignore-field supports text "
+            "tokens only), got an object");
   json plain = json::parse(modelText("minimax-m2"));
   plain["routed_scaling_factor"] = 2.0;
   EXPECT_EQ(refused(plain.dump()),

@@ -59,8 +59,8 @@ OTHERS = (
     "| `ArcticForCausalLM` | Arctic |",
     "| `BailingMoeV3ForCausalLM`, `BailingMoeV3VLForConditionalGeneration` | Ling 3; shared experts with a limit are refused: it "
     "is that of `swiglustep`, and routed experts have that of `silu` |",
-    "| `DeepseekV41ForCausalLM` | DeepSeek-V4.1; tokens of images choose by a bias of their own: "
-    "`--ignore-field=vision_config` serves those of text |",
+    "| `DeepseekV41ForCausalLM` | DeepSeek-V4.1; image tokens choose by a bias of their own: "
+    "`--ignore-field=vision_config` supports text tokens only |",
     "| `InternS2MobiusForConditionalGeneration` | Intern-S2-Mobius; layers share banks of experts (`meta_mlp`): layer N takes the "
     "bank N modulo `num_blocks`, which `--layer` names, with `--no-shared-experts` from layer `num_blocks` on |",
     "| `K2HorizonForCausalLM` | K2-Horizon; experts of attention (`mova`) are no part of the layer |",

@@ -225,7 +225,7 @@ TEST_F(MoecRun, ExitStatus) {
   EXPECT_EQ(run("--device=host --no-such-option"), 2);
   EXPECT_EQ(run("--device=host --routing=funny"), 2);
   EXPECT_EQ(run("--device=host --variant=small --tokens=9"), 2);
-  EXPECT_THAT(errors, HasSubstr("variant small serves 1 to 8 tokens"));
+  EXPECT_THAT(errors, HasSubstr("variant small supports 1 to 8 tokens"));
   EXPECT_EQ(run("--device=host --tokens=65"), 1);
   EXPECT_THAT(errors, HasSubstr("[too_many_tokens]"));
   ASSERT_TRUE(removeAll(root + "/package/sm_90a/route.cu"));

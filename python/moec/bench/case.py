@@ -54,7 +54,8 @@ class Case:
     width: int
     """The intermediate size per rank."""
     routes: bool
-    """True if systems route logits by softmax, top-k and renormalization. Otherwise all systems receive the same ids and weights."""
+    """True if systems route logits by softmax, top-k and renormalization. Otherwise all systems receive the same ids and
+    weights."""
 
     @classmethod
     def of(cls, layer: Mapping[str, Any]) -> "Case":

@@ -108,7 +108,7 @@ class Engine:
             reason = f"{self.name} {version}: {lacking}" + (f"; {untested}" if untested else "")
             if choice.force:
                 raise NotSupported(f"{self.variable}=force: {reason}")
-            self._first("moec serves no layer: %s", reason, level=logging.WARNING)
+            self._first("moec runs no layer: %s", reason, level=logging.WARNING)
             return False
         if (
             self._first(
@@ -118,7 +118,7 @@ class Engine:
             )
             and untested
         ):
-            self.logger.warning("%s, which has what moec uses: moec serves it", untested)
+            self.logger.warning("%s, which has what moec uses: moec supports it", untested)
         return True
 
     @property
@@ -140,7 +140,7 @@ class Engine:
     def refuse_or_leave(self, choice: Choice, layer: str, reason: Refused) -> str:
         """Returns the reason as a text. Raises NotSupported if the user forces moec."""
         if choice.force:
-            text = f"{self.variable}=force: moec cannot serve layer {layer}: {reason}"
+            text = f"{self.variable}=force: moec cannot run layer {layer}: {reason}"
             path = pathlib.Path(os.environ.get(self._reason_variable, os.devnull))
             if path.exists():
                 path.write_text(text)

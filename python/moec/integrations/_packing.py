@@ -59,7 +59,7 @@ class Journal:
         @functools.wraps(own)
         def process(*arguments: Any, **options: Any) -> Any:
             if self.left and not self.taken:
-                self.engine.logger.info("moec serves 0 of %d MoE layers", self.left)
+                self.engine.logger.info("moec runs 0 of %d MoE layers", self.left)
                 self._begin()
             return own(*arguments, **options)
 
@@ -71,7 +71,7 @@ class Journal:
         if self.packed == set(self.taken):
             kinds = ", ".join(f"{count} x ({kind})" for kind, count in collections.Counter(self.taken.values()).items())
             layers = len(self.taken) + self.left
-            self.engine.logger.info("moec serves %d of %d MoE layers: %s; %.1f s", len(self.taken), layers, kinds, self.seconds)
+            self.engine.logger.info("moec runs %d of %d MoE layers: %s; %.1f s", len(self.taken), layers, kinds, self.seconds)
             self._begin()
 
 

@@ -28,8 +28,8 @@ class Plan(EnginePlan):
     factor: float = 1.0
     """A factor of the sum over experts that SGLang's runner or router applies."""
     expert_map: torch.Tensor | None = None
-    """The local index of each expert, or -1; None without expert parallelism. SGLang's dispatcher returns local expert ids, so the map is
-    the identity for local experts."""
+    """The local index of each expert, or -1; None without expert parallelism. SGLang's dispatcher returns local expert
+    ids, so the map is the identity for local experts."""
 
 
 def _refuse_features(layer: Any) -> None:

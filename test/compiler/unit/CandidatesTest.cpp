@@ -415,7 +415,7 @@ TEST(Candidates, IllegalRolesSayWhy) {
               s.tileM = 64, s.stages = 6, s.ctasPerSm = 2;
               setRoles(s);
             }),
-            "2 CTAs a multiprocessor; 1 fit");
+            "2 CTAs per SM; 1 fit");
   p = ofBytes(gateUp(1024, 65536, 256));
   EXPECT_EQ(whyIllegal(p, roles(256, 1), h100()),
             "tile m 256 is no multiple of 16 up to 128");

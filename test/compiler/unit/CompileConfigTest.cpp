@@ -135,7 +135,7 @@ TEST(ExplainConfig, ARefusedLayerHasTheReasonsOfEachCandidate) {
       explained(kTiny, R"({"arch": "sm_80", "engine": "mma_sync"})");
   EXPECT_EQ(report.find(R"({"moec_explain":1,"served":false,"message":)"), 0)
       << report;
-  EXPECT_NE(report.find("no backend serves layer 'tiny' on sm_80"),
+  EXPECT_NE(report.find("no backend supports layer 'tiny' on sm_80"),
             std::string::npos);
   EXPECT_NE(report.find(R"({"backend":"grouped","engine":"mma_sync",)"
                         R"("realization":"native",)"

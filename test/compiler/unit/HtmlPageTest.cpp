@@ -175,7 +175,7 @@ TEST(HtmlPage, SaysHowATargetWasChosen) {
                             candidate("weight_only", "open")};
   const std::string page = pageOf(report);
   EXPECT_THAT(page, HasSubstr("<h3>Candidates, the best first</h3>"));
-  EXPECT_EQ(countOf(page, ">would serve</"), 1u);
+  EXPECT_EQ(countOf(page, ">also supported</"), 1u);
   EXPECT_EQ(countOf(page, ">chosen</"), 1u);
   EXPECT_EQ(countOf(page, ">refused</"), 1u);
 }
@@ -361,14 +361,14 @@ TEST(HtmlPage, WithoutPredictionsSaysSo) {
 
 TEST(HtmlPage, ARefusedLayerHasItsReasons) {
   const std::string page = pageOf(json::parse(R"json({
-    "moec_explain": 1, "served": false, "message": "no backend serves it",
+    "moec_explain": 1, "served": false, "message": "no backend supports it",
     "targets": [{"arch": "sm_75", "refused": [{"backend": "grouped",
       "engine": "wgmma", "code": "feature_missing", "reason": "needs wgmma"}]}]
   })json"));
-  EXPECT_THAT(page, AllOf(HasSubstr("<strong>Refused.</strong> no backend "
-                                    "serves it"),
-                          HasSubstr("feature_missing"),
-                          HasSubstr("needs wgmma"), Not(HasSubstr("chosen"))));
+  EXPECT_THAT(
+      page, AllOf(HasSubstr("<strong>Refused.</strong> no backend supports it"),
+                  HasSubstr("feature_missing"), HasSubstr("needs wgmma"),
+                  Not(HasSubstr("chosen"))));
   EXPECT_EQ(countOf(page, "<figure"), 0u);
 }
 
@@ -415,9 +415,9 @@ TEST(HtmlPage, CandidatesStandInTheirOrder) {
   report["scheme"] = "nvfp4_stored";
   const std::string page = pageOf(report);
   for (const char *part :
-       {"Candidates, the best first", "no fp4 core", ">w4a16<", ">would serve<",
-        "allow: weight_only, by --allow", "activations are not quantized",
-        "<dd>nvfp4_stored</dd>"})
+       {"Candidates, the best first", "no fp4 core", ">w4a16<",
+        ">also supported<", "allow: weight_only, by --allow",
+        "activations are not quantized", "<dd>nvfp4_stored</dd>"})
     EXPECT_THAT(page, HasSubstr(part));
   EXPECT_LT(page.find("no fp4 core"), page.find(">w4a16<"));
   // They stand once.

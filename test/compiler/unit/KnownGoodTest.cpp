@@ -134,8 +134,9 @@ TEST(KnownGood, ScalesOfGroupsTakeTokensAsRows) {
             "tokens are rows of an instruction by 64, not 96");
   EXPECT_EQ(why([](Problem &, Schedule &s) { s.tileN = 64; }),
             "tile n 64; tokens as rows of an instruction take 128");
-  const std::string swapped = "operands are swapped but for scales of groups "
-                              "along k and a result that is not quantized";
+  const std::string swapped =
+      "operands must be swapped, except with scales per group along k and a "
+      "result that is not quantized";
   EXPECT_EQ(why([](Problem &p, Schedule &) { p.groupScales = false; }),
             swapped);
   EXPECT_EQ(why([](Problem &p, Schedule &) { p.groupColumns = 128; }), swapped);
@@ -199,8 +200,8 @@ TEST(KnownGood, WideTilesAreRefusedWithAReason) {
             "tile m 64; 128 tokens as rows of an instruction take 256 weight "
             "rows");
   EXPECT_EQ(why([](Problem &p, Schedule &) { p.quantizesOtherwise = true; }),
-            "operands are swapped but for those of 8 bits and a result that is "
-            "not quantized, or by groups");
+            "operands must be swapped, except 8-bit operands with a result "
+            "that is not quantized, or quantized by groups");
   EXPECT_EQ(
       why([](Problem &p, Schedule &) { p.groupColumns = kScaledColumns; }),
       std::nullopt);

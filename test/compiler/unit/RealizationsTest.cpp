@@ -135,7 +135,7 @@ TEST(Realizations, AreExcluded) {
   EXPECT_EQ(none.error().code, ErrorCode::Refused);
   EXPECT_EQ(
       none.error().message,
-      "no backend serves layer 'tiny' on sm_80: native [feature_missing]: "
+      "no backend supports layer 'tiny' on sm_80: native [feature_missing]: "
       "sm_80 has no fp4 tensor core (feature 'fp4'); weight_only, grouped with "
       "wgmma_rs [feature_missing]: engine 'wgmma_rs' needs wgmma, which sm_80 "
       "lacks; weight_only, grouped with mma_sync [not_allowed]: activations "
@@ -158,9 +158,9 @@ TEST(Realizations, OfAPackageAreAlike) {
   const auto r = resolve(quantizedWays(), "sm_90a", choices, "emulated");
   EXPECT_EQ(r->realization, "emulated");
   EXPECT_EQ(r->candidates[1].code, "other_target");
-  EXPECT_EQ(r->candidates[1].reason, "another target or rank of the package "
-                                     "is not served so, and all of them "
-                                     "compute alike");
+  EXPECT_EQ(r->candidates[1].reason,
+            "another target or rank of the package does not support it, and "
+            "all must compute the same way");
 }
 
 static std::string whyNot(const Choices &choices) {

@@ -108,12 +108,13 @@ TEST(Resolver, ForcedChoicesHold) {
 
 TEST(Resolver, ForcedChoicesThatCannotServeListTheirReasons) {
   EXPECT_EQ(winner(ask(layerOf("f32"), "sm_90a", "", "mma_sync")),
-            "no backend serves layer 'tiny' on sm_90a: grouped with mma_sync "
+            "no backend supports layer 'tiny' on sm_90a: grouped with mma_sync "
             "[dtype_not_supported]: engine 'mma_sync' multiplies f16, bf16, "
             "f8E4M3FN, i8, not f32");
-  EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_90a", "unfused", "mma_sync")),
-            "no backend serves layer 'tiny' on sm_90a: [engine_not_admitted]: "
-            "backend 'unfused' takes engine simt, not mma_sync");
+  EXPECT_EQ(
+      winner(ask(layerOf("bf16"), "sm_90a", "unfused", "mma_sync")),
+      "no backend supports layer 'tiny' on sm_90a: [engine_not_admitted]: "
+      "backend 'unfused' takes engine simt, not mma_sync");
 }
 
 TEST(Resolver, BackendsServeTheirFormatAlone) {
@@ -125,13 +126,13 @@ TEST(Resolver, BackendsServeTheirFormatAlone) {
   EXPECT_EQ(r->degraded, "");
   EXPECT_EQ(winner(ask(layer, "sm_80", "", "")), "batched mma_sync");
   EXPECT_EQ(winner(ask(layer, "sm_90a", "unfused", "")),
-            "no backend serves layer 'tiny' on sm_90a: [format_not_supported]: "
-            "backend 'unfused' is for layers with activation_format standard, "
-            "this one's is batched");
+            "no backend supports layer 'tiny' on sm_90a: "
+            "[format_not_supported]: backend 'unfused' is for layers with "
+            "activation_format standard, this one's is batched");
   EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_90a", "batched", "")),
-            "no backend serves layer 'tiny' on sm_90a: [format_not_supported]: "
-            "backend 'batched' is for layers with activation_format batched, "
-            "this one's is standard");
+            "no backend supports layer 'tiny' on sm_90a: "
+            "[format_not_supported]: backend 'batched' is for layers with "
+            "activation_format batched, this one's is standard");
 }
 
 TEST(Resolver, EmulatedActivationsAreServedAsWhatTheyBecome) {
@@ -185,11 +186,10 @@ TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
   auto forced = ask(layerOf("bf16"), "sm_90a", "", "gemv");
   ASSERT_FALSE(forced);
   EXPECT_EQ(forced.error().code, ErrorCode::Refused);
-  EXPECT_EQ(
-      forced.error().message,
-      "no backend serves layer 'tiny' on sm_90a: [few_tokens_only]: engine "
-      "'gemv' serves at most 8 tokens, beside another engine for more; "
-      "it is taken where it fits when no engine is asked for");
+  EXPECT_EQ(forced.error().message,
+            "no backend supports layer 'tiny' on sm_90a: [few_tokens_only]: "
+            "engine 'gemv' supports at most 8 tokens and needs another engine "
+            "for more; it is used automatically if no engine is requested");
   auto open = ask(layerOf("bf16"), "sm_90a", "", "");
   ASSERT_TRUE(open);
   for (const Candidate &refused : refusedOf(open))
@@ -225,10 +225,10 @@ TEST(Resolver, AnEngineThatNoGpuHasRunServesWhoNamesIt) {
   ASSERT_TRUE(hopper);
   for (const Candidate &candidate : hopper->candidates)
     EXPECT_NE(candidate.engine, "tcgen05");
-  EXPECT_EQ(winner(ask(layerOf("bf16"), "sm_100", "", "tcgen05")),
-            "no backend serves layer 'tiny' on sm_100: grouped with tcgen05 "
-            "[feature_missing]: engine 'tcgen05' needs tcgen05, which sm_100 "
-            "lacks");
+  EXPECT_EQ(
+      winner(ask(layerOf("bf16"), "sm_100", "", "tcgen05")),
+      "no backend supports layer 'tiny' on sm_100: grouped with tcgen05 "
+      "[feature_missing]: engine 'tcgen05' needs tcgen05, which sm_100 lacks");
 }
 
 TEST(Resolver, AnEngineThatReadsFragmentsServesWholeBlocks) {

@@ -147,8 +147,7 @@ TEST(TensorMemory, IllegalSchedulesSayWhy) {
             "tile m 144 is no multiple of 16 up to 128");
   p.tileRows = 128;
   EXPECT_EQ(with([](Schedule &o) { o.tileM = 128, o.ctasPerSm = 5; }),
-            "128 columns of tensor memory for each of 5 CTAs; a "
-            "multiprocessor has 512");
+            "128 columns of tensor memory for each of 5 CTAs; an SM has 512");
   p = ofBytes(gateUp(1, 512, 128));
   EXPECT_EQ(with([](Schedule &o) {
               o.tileM = 128, o.tileK = 128;
@@ -209,8 +208,7 @@ TEST(TensorMemory, TwoWarpgroupsShareATileOfTokens) {
   EXPECT_EQ(engines::tcgen05().tensorColumns(p, s), 512);
   s.ctasPerSm = 2;
   EXPECT_EQ(whyIllegal(p, s, b200()),
-            "512 columns of tensor memory for each of 2 CTAs; a "
-            "multiprocessor has 512");
+            "512 columns of tensor memory for each of 2 CTAs; an SM has 512");
 }
 
 TEST(TensorMemory, SumsOfFewTokensLeaveRegistersToProducers) {

@@ -221,7 +221,7 @@ TEST_F(ApiErrors, Variants) {
   EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_OK);
   options.variant = "small";
   EXPECT_EQ(runWith(data.tensors(), 9, &options), MOEC_INVALID_ARGUMENT);
-  EXPECT_EQ(message, "variant small serves 1 to 8 tokens, and 9 were given");
+  EXPECT_EQ(message, "variant small supports 1 to 8 tokens, and 9 were given");
   EXPECT_EQ(runWith(RunData(tiny.shape, 8).tensors(), 8, &options), MOEC_OK)
       << message;
   options.variant = "tiny";

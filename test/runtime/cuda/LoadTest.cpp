@@ -210,7 +210,7 @@ TEST_F(LoadTest, GridWideWaitThatDoesNotFit) {
   ASSERT_FALSE(forced);
   EXPECT_EQ(forced.error().code, ErrorCode::DeviceLimit);
   EXPECT_THAT(forced.error().message,
-              HasSubstr("variant of_some cannot serve here: kernel waits"));
+              HasSubstr("variant of_some cannot run here: kernel waits"));
   EXPECT_TRUE((*loaded)->workspaceBytes(64));
   auto report = nlohmann::json::parse((*loaded)->report().json());
   ASSERT_EQ(report["variants_not_taken"].size(), 1u);

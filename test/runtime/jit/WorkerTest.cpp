@@ -412,7 +412,7 @@ TEST_F(Workers, anAnswerThatDoesNotComeIsNotAwaitedForEver) {
     auto worker = CompileWorker::start(fake(name), patience(100, 100, 100));
     ASSERT_FALSE(worker) << name;
     EXPECT_THAT(worker.error().message,
-                HasSubstr("says nothing of what moec-nvrtc says first"));
+                HasSubstr("does not write the greeting of moec-nvrtc"));
   }
   const std::string program = fake("worker");
   WorkerJob job{{}, tinyRecipe(), LogLevel::None};
@@ -448,9 +448,9 @@ TEST_F(Workers, whereNoneStartsThisProcessCompiles) {
                 "' is 'moec-nvrtc 0.0.1 messages 1'; expected "
                 "'moec-nvrtc 0.1.0 messages 1'"},
       {ending, "'" + ending +
-                   "' says nothing of what moec-nvrtc says first "
+                   "' does not write the greeting of moec-nvrtc "
                    "(exit status 7)"},
-      {"/bin/echo", "'/bin/echo' says nothing of what moec-nvrtc says first"},
+      {"/bin/echo", "'/bin/echo' does not write the greeting of moec-nvrtc"},
   };
   for (const auto &[program, why] : cases) {
     SCOPED_TRACE(program);

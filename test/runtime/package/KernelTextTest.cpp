@@ -63,7 +63,7 @@ TEST(KernelText, refusesWhatOpensAFile) {
       {"#ident " + file, "no #ident"},
       {"#pragma GCC dependency " + file, "#pragma once or unroll"},
       {"#pragma include_alias(\"a\", \"b\")\n", "#pragma once or unroll"},
-      {"#/**/include " + file, "no comment behind '#'"},
+      {"#/**/include " + file, "no comment after '#'"},
       {"%:include " + file, "no '%:'"},
       {"?\?=include " + file, "no '?\?='"},
       {"#inc?\?/\nlude " + file, "no '?\?/'"},

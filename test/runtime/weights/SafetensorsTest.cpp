@@ -72,9 +72,8 @@ TEST(Safetensors, Tensors) {
 }
 
 TEST(Safetensors, Refused) {
-  EXPECT_EQ(errorOf("{}", 3),
-            "in: expected 0 bytes of tensors behind the header, as it says, "
-            "got 3");
+  EXPECT_EQ(errorOf("{}", 3), "in: expected 0 bytes of tensors after the "
+                              "header, as the header specifies, got 3");
   EXPECT_EQ(errorOf(R"({"a":7})"),
             "in: tensor 'a': expected an object with dtype, shape and "
             "data_offsets, got 7");
@@ -94,10 +93,10 @@ TEST(Safetensors, Refused) {
             "whole bytes, got [4294967296,4294967296]");
   EXPECT_EQ(one(R"("dtype":"F32","shape":[2],"data_offsets":[0,9])"),
             "in: tensor 'a': expected data_offsets [begin, end] in the 8 bytes "
-            "behind the header, got [0,9]");
+            "after the header, got [0,9]");
   EXPECT_EQ(one(R"("dtype":"F32","shape":[2],"data_offsets":[8,0])"),
             "in: tensor 'a': expected data_offsets [begin, end] in the 8 bytes "
-            "behind the header, got [8,0]");
+            "after the header, got [8,0]");
   EXPECT_EQ(one(R"("dtype":"F32","shape":[1],"data_offsets":[0,8])"),
             "in: tensor 'a': expected data_offsets of the 4 bytes of F32 [1], "
             "got [0,8], 8 bytes");

@@ -93,7 +93,7 @@ def block_of(model: Any, found: Found) -> tuple[Any, Any]:
     if len(routers) != 1 or ROUTERS[type(routers[0]).__name__].block != name:
         known = ", ".join(router.block for router in ROUTERS.values())
         raise InvalidArgument(
-            f"{found.name}: its block is a {name}; replace_blocks knows {known}. attach(model) serves its experts"
+            f"{found.name}: its block is a {name}; replace_blocks knows {known}. attach(model) supports its experts"
         )
     return block, routers[0]
 
