@@ -424,15 +424,14 @@ LogicalResult RoutingAttr::verify(EmitError emitError, StringRef method,
   if (!isAuto && (!scoring.empty() || renormalize))
     return emitError() << "'scoring' and 'renormalize' belong to routing "
                           "'auto'; method '"
-                       << method << "' says both";
+                       << method << "' defines both";
   if (groups < 0 || topGroups < 0 || (groups == 0) != (topGroups == 0) ||
       topGroups > groups)
     return emitError() << "'top_groups' must be between 1 and 'groups', got "
                        << topGroups << " of " << groups;
   if (softcap && !(softcap.getValueAsDouble() > 0))
     return emitError() << "'softcap' must be positive, got "
-                       << softcap.getValueAsDouble()
-                       << "; no cap is said by leaving it away";
+                       << softcap.getValueAsDouble() << "; omit it for no cap";
   for (const auto &[name, number] :
        {std::pair("logit_scale", logitScale), {"epsilon", epsilon}})
     if (number && !catalog::isPositiveFloat(number.getValueAsDouble()))
@@ -455,12 +454,11 @@ LogicalResult ActivationAttr::verify(EmitError emitError, StringRef function,
   if (verifyWord(emitError, catalog::kActivations, function, "activation"))
     return failure();
   if (perExpert && (alpha || beta || linearBeta || limit))
-    return emitError() << "'per_expert' says that all numbers come with the "
-                          "experts, got one of the layer as well";
+    return emitError() << "'per_expert' means that all parameters are inputs "
+                          "per expert, got one of the layer as well";
   if (limit && !(limit.getValueAsDouble() > 0))
     return emitError() << "'limit' must be positive, got "
-                       << limit.getValueAsDouble()
-                       << "; no limit is said by leaving it away";
+                       << limit.getValueAsDouble() << "; omit it for no limit";
   return success();
 }
 

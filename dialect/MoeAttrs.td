@@ -586,7 +586,7 @@ def Moe_ReportAttr : Moe_FieldsAttr<"Report", "report", [{
     Realizations.h (default: `native`).
 
     ```mlir
-    #r = #moe.report<backend = unfused, engine = simt, candidates = [<backend = grouped, code = "not_requested", reason = "another backend was asked for">], degraded = "mma_sync, since sm_75 has no bf16">
+    #r = #moe.report<backend = unfused, engine = simt, candidates = [<backend = grouped, code = "not_requested", reason = "another backend was requested">], degraded = "mma_sync, since sm_75 has no bf16">
     module attributes {moe.example = #r} {}
     ```
   }];

@@ -86,8 +86,8 @@ LogicalResult LayoutAttr::verify(EmitError emitError, int64_t interleave,
   if (verifyOneOf(emitError, {"rows", "fragment"}, order, "order"))
     return failure();
   if ((order == "fragment") == tile.empty())
-    return emitError() << "'tile' must be given with order fragment, and with "
-                          "it alone";
+    return emitError()
+           << "'tile' must be given with order fragment, and only then";
   if (verifyPositiveList(emitError, "tile", tile, 2))
     return failure();
   if (stored.empty() && !padded.empty())

@@ -325,8 +325,7 @@ LogicalResult LayerOp::verify() {
     return emitOpError()
            << "'post_expert_norm_eps' must be a positive number of "
               "f32, got "
-           << epsilon.getValueAsDouble()
-           << "; no norm is said by leaving it away";
+           << epsilon.getValueAsDouble() << "; omit it for no norm";
   for (NamedAttribute attr : (*this)->getDiscardableAttrs())
     if (!attr.getName().getValue().contains('.'))
       return emitOpError() << "unknown layer option '"

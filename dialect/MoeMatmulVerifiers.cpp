@@ -36,12 +36,12 @@ static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
            << "' needs a weight with a 'rhs_descriptor'";
   if (bool(rhs) != bool(op.getRhsScale()))
     return op.emitOpError() << "'rhs_scale' must be given with a "
-                               "'rhs_descriptor', and with it alone";
+                               "'rhs_descriptor', and only then";
   // An emulated lhs is already dequantized and has no scale.
   if (bool(op.getLhsScale()) != (lhs && !emulates))
-    return op.emitOpError() << "'lhs_scale' must be given with a "
-                               "'lhs_descriptor' that is not emulated, and "
-                               "with it alone";
+    return op.emitOpError()
+           << "'lhs_scale' must be given with a 'lhs_descriptor' that is not "
+              "emulated, and only then";
   if ((emulates || realization == Realization::Blocks) && !lhs)
     return op.emitOpError()
            << "realization '" << stringifyRealization(realization)
@@ -54,9 +54,9 @@ static ParseResult verifyRealizationOfMatmul(GroupedMatmulOp op) {
                             << *lhs << " and " << *rhs;
   if (bool(op.getLhsSecondScale()) !=
       (realization == Realization::Blocks && bool(lhs->getSecondScale())))
-    return op.emitOpError() << "'lhs_second_scale' belongs to realization "
-                               "'blocks' of a 'lhs_descriptor' with one, and "
-                               "to it alone";
+    return op.emitOpError()
+           << "'lhs_second_scale' belongs to realization 'blocks' of a "
+              "'lhs_descriptor' with a second scale, and only to it";
   if (rhs && tensor(op.getRhs()).getElementType() != rhs->getElement())
     return op.emitOpError() << "'rhs' must be of " << rhs->getElement()
                             << ", got " << tensor(op.getRhs());
@@ -102,8 +102,8 @@ LogicalResult GroupedMatmulOp::verify() {
     return emitOpError() << "'rhs' must have static sizes, got "
                          << tensor(getRhs());
   if (bool(getRows()) != bool(getPairs()))
-    return emitOpError() << "'pairs' must be given with a gather, and with it "
-                            "alone";
+    return emitOpError()
+           << "'pairs' must be given with a gather, and only then";
   if (getPairs() && expectPositive(*this, "pairs", *getPairs()))
     return failure();
   if (expect(*this, "lhs", getLhs(), {kAny, getK()}) ||

@@ -25,8 +25,8 @@ static ParseResult verifyOrder(Operation *op, StringRef name, Value order) {
 
 LogicalResult PermuteColumnsOp::verify() {
   if (bool(getRows()) != bool(getPairs()))
-    return emitOpError() << "'pairs' must be given with a gather, and with it "
-                            "alone";
+    return emitOpError()
+           << "'pairs' must be given with a gather, and only then";
   if ((getPairs() && expectPositive(*this, "pairs", *getPairs())) ||
       verifyOrder(*this, "order", getOrder()) ||
       expect(*this, "offsets", getOffsets(), {getNumExperts() + 1}) ||

@@ -34,7 +34,7 @@ static ParseResult verifyNoOwners(Operation *op,
                                   std::optional<uint64_t> experts) {
   if (!experts)
     return success();
-  return op->emitOpError() << "'experts' must be given with 'one_sided' alone";
+  return op->emitOpError() << "'experts' must be given only with 'one_sided'";
 }
 
 LogicalResult DispatchOp::verify() {
@@ -94,7 +94,7 @@ LogicalResult FinalizeOp::verify() {
   if (int64_t(getRanks()) * int64_t(getReduce()) < 2)
     return emitOpError() << "needs several ranks to sum over";
   if (bool(getTopkIds()) != getOneSided())
-    return emitOpError() << "needs ids with 'one_sided', and with it alone";
+    return emitOpError() << "needs ids with 'one_sided', and only then";
   if (!getOneSided())
     return failure(verifyNoOwners(*this, getExperts()) ||
                    expect(*this, "out", getOut(),

@@ -48,13 +48,13 @@ LogicalResult RouteOp::verify() {
   if (!getLogits() && (getRoutingBias() || getExpertScale() || getTokenIds()))
     return emitOpError() << "'bias', 'expert_scale' and 'table' need logits";
   if (bool(getLogits()) == bool(getExperts()))
-    return emitOpError() << "'experts' must be given without logits, and "
-                            "without them alone";
+    return emitOpError()
+           << "'experts' must be given without logits, and only then";
   if (getExperts() && expectPositive(*this, "experts", *getExperts()))
     return failure();
   if (getRouting().getBias() != bool(getRoutingBias()) && getLogits())
-    return emitOpError() << "a bias is an operand exactly where 'routing' says "
-                            "so";
+    return emitOpError()
+           << "a bias must be an operand if and only if 'routing' has a bias";
   if (getLogits() && verifyLogits(*this))
     return failure();
   if (expect(*this, "given_ids", getGivenIds(), {kAny, topK}))
@@ -274,7 +274,7 @@ LogicalResult QuantizeOp::verify() {
   const bool isDynamic = descriptor.getDynamic();
   if (bool(getBlockAmax()) != (isDynamic && ofTensor))
     return emitOpError() << "'amax' belongs to a dynamic scale of the whole "
-                            "tensor, and to it alone";
+                            "tensor, and only to it";
   if (getBlockAmax() && !getBlockRows())
     return emitOpError() << "'amax' needs 'block_rows', of each of its numbers";
   if (verifyRowCount(*this, getValidTokens(), getOffsets(),

@@ -39,10 +39,10 @@ namespace {
 void addLayerOptions(CLI::App &command, std::string &input,
                      ImportOptions &import, CompileOptions &compile) {
   command
-      .add_option("INPUT", input,
-                  "a Hugging Face config.json or the folder that has it, a "
-                  "moec layer JSON or a .mlir file, told apart by content; '-' "
-                  "is standard input")
+      .add_option(
+          "INPUT", input,
+          "a Hugging Face config.json or the folder that has it, a moec layer "
+          "JSON or a .mlir file, detected by content; '-' is standard input")
       ->required();
   command
       .add_option(
@@ -50,11 +50,10 @@ void addLayerOptions(CLI::App &command, std::string &input,
           "what to compile for, such as sm_80,sm_90a (moec list archs); a GPU "
           "means its arch (h100), native means the arch of this machine's GPU")
       ->delimiter(',');
-  command.add_option("--gpu", compile.gpu,
-                     "the GPU that ranges and schedules assume (moec list "
-                     "gpus); if absent that of --arch, else the one that is "
-                     "here, else the arch's "
-                     "own");
+  command.add_option(
+      "--gpu", compile.gpu,
+      "the GPU that ranges and schedules assume (moec list gpus); if absent "
+      "the GPU of --arch, else this machine's GPU, else the arch's default");
   forEachImportOption(
       import, [&](const std::string &name, auto &value, const char *help) {
         if constexpr (std::is_same_v<decltype(value), bool &>)
@@ -67,7 +66,8 @@ void addLayerOptions(CLI::App &command, std::string &input,
     command.get_option(count)->check(countFrom(1));
   command.get_option("--ignore-field")->delimiter(',');
   command
-      .add_option("--max-tokens", compile.maxTokens, "the most tokens of a run")
+      .add_option("--max-tokens", compile.maxTokens,
+                  "the maximum number of tokens of a run")
       ->capture_default_str()
       ->check(countFrom(1))
       ->each([&compile](const std::string &) { compile.asksMaxTokens = true; });
@@ -127,8 +127,7 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
                   options.compile);
   command.get_option("INPUT")->description(
       "a Hugging Face config.json or the folder that has it, a moec layer "
-      "JSON, "
-      "a .mlir file or a package, told apart by content");
+      "JSON, a .mlir file or a package, detected by content");
   command
       .add_option("--tokens", options.tokens,
                   "token counts to measure with, such as 1,32,512")
@@ -182,8 +181,8 @@ void addTuneOptions(CLI::App &command, TuneOptions &options) {
       ->capture_default_str()
       ->check(countFrom(1));
   command.add_option("--out", options.output,
-                     "the file that gets the rows; if absent the user's store, "
-                     "which compile finds without a flag");
+                     "the file to which rows are written; if absent the user's "
+                     "store, which compile reads without a flag");
   command.add_option("--log", options.log,
                      "the file of all measurements, with which a second call "
                      "continues; if absent a file next to the store");
@@ -305,7 +304,7 @@ void CommandLine::addExplain() {
 
 void CommandLine::addTune() {
   tune = app.add_subcommand(
-      "tune", "measures schedules of a layer on the GPU that is here");
+      "tune", "measures schedules of a layer on this machine's GPU");
   addTuneOptions(*tune, tuning);
 }
 
@@ -366,7 +365,7 @@ void CommandLine::addCache() {
                                  text);
       });
   cache->add_flag("--dry-run", caching.dryRun,
-                  "say what would be removed, and remove nothing");
+                  "print what would be removed, and remove nothing");
   cache->add_flag("--json", caching.json, "print JSON");
 }
 

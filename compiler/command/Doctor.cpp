@@ -335,7 +335,7 @@ Finding compileFinding(const std::string &arch) {
   if (!compiled) {
     made.state = State::Fault;
     made.text = compiled.error().message;
-    made.advice = "the message says what is missing";
+    made.advice = "the message names what is missing";
     made.facts = {{"error", compiled.error().message}};
     return made;
   }

@@ -36,7 +36,7 @@ static constexpr ProgramCommand kProgramCommands[] = {
     {"check", "moec-run", "--check",
      "runs a package and compares its outputs with the reference"},
     {"bench", "", "",
-     "times a layer on the GPU that is here, next to what else computes it"},
+     "times a layer on this machine's GPU, next to other implementations"},
     {"warmup", "", "",
      "compiles the kernels of all layers and ranks of a model into the cache"},
     {"opt", "moec-opt", "", "single passes by their names, for IR"},

@@ -112,8 +112,8 @@ static Result<std::vector<int64_t>> tokensOf(const ExplainOptions &options,
                          [&](int64_t count) { return count <= maxTokens; });
   for (int64_t count : tokens)
     if (count < 1 || count > maxTokens)
-      return invalidArgument("tokens: expected counts from 1 to {}, the most "
-                             "tokens of a run, got {}",
+      return invalidArgument("tokens: expected counts from 1 to {}, the "
+                             "maximum number of tokens of a run, got {}",
                              maxTokens, count);
   return tokens;
 }

@@ -252,7 +252,7 @@ std::string choiceText(const ordered_json &target) {
     text += fmt::format(", schedules assume {}", gpu);
   text +=
       target.contains("part")
-          ? fmt::format("\n  part {} alone, without a matmul\n",
+          ? fmt::format("\n  part {}, without a matmul\n",
                         textOf(target, "part"))
           : fmt::format("\n  chosen: backend {}, engine {}\n",
                         textOf(target, "backend"), textOf(target, "engine"));
@@ -261,7 +261,8 @@ std::string choiceText(const ordered_json &target) {
   if (textOf(target, "realization") == "dequantized")
     text += "  operands are dequantized, exactly, before they are multiplied\n";
   if (textOf(target, "realization") == "weight_only")
-    text += "  another layer: activations are not quantized, as allow says\n";
+    text +=
+        "  another layer: activations are not quantized, as allow permits\n";
   if (textOf(target, "realization") == "emulated")
     text +=
         "  activations are emulated: quantized and dequantized at once, then "

@@ -362,7 +362,7 @@ void drawOrder(Svg &svg, const Layout &layout, const Card &above,
            below.kernel->early ? "order early" : "order");
   svg.polygon({{x, to - 2}, {x - 5, to - 10}, {x + 5, to - 10}}, "order-end");
   if (below.kernel->early)
-    svg.text(x + 12, from + kGap / 2 + 4, "begins before the launch above ends",
+    svg.text(x + 12, from + kGap / 2 + 4, "starts before the launch above ends",
              "label faint");
 }
 

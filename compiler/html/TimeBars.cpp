@@ -112,7 +112,7 @@ static std::string drawTimeline(const Target &target,
       const bool isEarly = startsEarly(*row->variant, kernel.kernel);
       const std::string name = shortName(kernel.kernel, target);
       svg.open(fmt::format("{}: {}{}", name, timeText(kernel.microseconds),
-                           isEarly ? ", begins before the previous launch ends"
+                           isEarly ? ", starts before the previous launch ends"
                                    : ""),
                classOf(workOfKernel(*row->variant, kernel.kernel)));
       if (isEarly && x - kEarly >= left)

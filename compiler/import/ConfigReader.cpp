@@ -73,7 +73,7 @@ ConfigReader::Place ConfigReader::findIn(JsonReader &reader, WordList names) {
     if (!value)
       return {&reader, name, nullptr, std::move(path)};
     if (found.value && *value != *found.value)
-      reader.expected(name, "what {} says, {}", found.name,
+      reader.expected(name, "the value of {}, {}", found.name,
                       describeJson(*found.value));
     if (!found.value)
       found = {&reader, name, value, std::move(path)};
@@ -153,8 +153,9 @@ T ConfigReader::getAs(const Key<T> &key, std::string_view what, Parse parse) {
   if (value && (!key.isFixed || *value == *key.absent))
     return *value;
   if (key.isFixed)
-    expected(place, fmt::format("{}, as these models do whatever the key says",
-                                asJson(*key.absent).dump()));
+    expected(place,
+             fmt::format("{}, which these models use regardless of the key",
+                         asJson(*key.absent).dump()));
   else
     expected(place, what);
   return key.isFixed ? *key.absent : T();

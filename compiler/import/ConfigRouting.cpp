@@ -113,10 +113,10 @@ void ConfigReader::readHash(LayerDescription &layer) {
   if (!isListed || place.value) {
     const bool isFirst = chosen.index < get(key, 0, kMaxLayers);
     if (isListed && isFirst != isHash)
-      expected(
-          place,
-          fmt::format("what mlp_layer_types says, which calls layer {} \"{}\"",
-                      chosen.index, chosen.type));
+      expected(place,
+               fmt::format(
+                   "the value of mlp_layer_types, which calls layer {} \"{}\"",
+                   chosen.index, chosen.type));
     isHash = isFirst;
   }
   if (!isHash)

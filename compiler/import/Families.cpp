@@ -219,8 +219,9 @@ constexpr ModelFamily kFamilies[] = {
      .topK = only("num_experts_per_tok", 2),
      .intermediate = required("intermediate_size"),
      .routing = {.method = "sparsemixer"},
-     .fixed = {mustBe("router_jitter_noise", kSparsemixerJitter, "0.01",
-                      "routing method sparsemixer has this threshold alone")}},
+     .fixed = {mustBe(
+         "router_jitter_noise", kSparsemixerJitter, "0.01",
+         "routing method sparsemixer supports only this threshold")}},
     {.architectures = "OlmoeForCausalLM FlexOlmoForCausalLM",
      .modelTypes = "olmoe flex_olmo",
      .source = "OlmoeConfig FlexOlmoConfig",
@@ -462,7 +463,7 @@ constexpr ModelFamily kFamilies[] = {
      .fixed = {{.key = "zero_expert_type",
                 .absent = "\"identity\"",
                 .accepted = "\"identity\"",
-                .otherwise = "zero experts hand x on as it is",
+                .otherwise = "zero experts return x unchanged",
                 .word = "identity"}},
      .irrelevant = "router_bias norm_topk_prob"},
     {.architectures = "Inkling2ForCausalLM Inkling2ForConditionalGeneration "

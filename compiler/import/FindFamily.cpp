@@ -231,8 +231,8 @@ void compiler::refuseSuspicious(JsonReader &config, const ModelFamily &family,
       continue;
     config.refuse(
         key,
-        "{} has no such key that moec knows, and its name says that it may "
-        "change the layer; if it does not, pass --ignore-field={}",
+        "{} has no such key that moec supports, and its name suggests that it "
+        "may change the layer; if it does not, pass --ignore-field={}",
         model, key);
   }
 }

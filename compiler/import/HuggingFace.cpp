@@ -40,7 +40,7 @@ void ConfigReader::readType(LayerDescription &layer) {
       part && (part->has("dtype") || part->has("torch_dtype")) ? *part : outer;
   const bool both = typed.has("dtype") && typed.has("torch_dtype");
   if (both && *typed.find("dtype") != *typed.find("torch_dtype"))
-    typed.expected("dtype", "what torch_dtype says, {}",
+    typed.expected("dtype", "the value of torch_dtype, {}",
                    describeJson(*typed.find("torch_dtype")));
   const std::string_view key =
       !typed.has("dtype") && typed.has("torch_dtype") ? "torch_dtype" : "dtype";
@@ -262,8 +262,8 @@ void ConfigReader::readShared(LayerDescription &layer) {
   if (row.unlimited && layer.activation.limit)
     return of("swiglu_limit")
         .refuse("swiglu_limit",
-                "is the limit of routed experts alone, so that shared ones "
-                "cannot be rows of them; accepted: --no-shared-experts");
+                "is the limit of routed experts only, so that shared experts "
+                "cannot be computed with them; accepted: --no-shared-experts");
   layer.numSharedExperts = count;
   layer.sharedIntermediate = width == layer.intermediate ? 0 : width;
   layer.sharedExpertGate = row.gate;

@@ -43,8 +43,8 @@ Result<void> refuseLayerOptions(std::string_view name,
   if (given.empty())
     return {};
   return refused(
-      "{}: expected no --{} with a .mlir input, whose moe.layer says it", name,
-      given);
+      "{}: expected no --{} with a .mlir input, whose moe.layer specifies it",
+      name, given);
 }
 
 /// Describes a text that is neither JSON nor IR, for an error message.

@@ -43,9 +43,9 @@ constexpr ForeignField kForeignLayerFields[] = {
      "stored_intermediate_size_per_partition"},
     {"hidden_dim_unpadded", "say it as hidden_size, and of padded weights "
                             "stored_hidden_size"},
-    {"device", "the options --arch and --gpu say it"},
-    {"moe_backend", "the option --backend says it"},
-    {"max_num_tokens", "the option --max-tokens says it"},
+    {"device", "the options --arch and --gpu specify it"},
+    {"moe_backend", "the option --backend specifies it"},
+    {"max_num_tokens", "the option --max-tokens specifies it"},
     {"max_capture_size", "every token count can be captured"},
     {"shared_expert_prefix", "say n_shared_experts"},
     {"defer_moe_finalize_max_num_tokens",
@@ -448,8 +448,8 @@ moec::compiler::readLayerJson(const json &object, std::string_view name,
                                  "JSON, whose every field counts");
   if (options.noSharedExperts)
     errors.add("--no-shared-experts",
-               "expected no --no-shared-experts with a layer JSON, where "
-               "n_shared_experts says it");
+               "expected no --no-shared-experts with a layer JSON, whose "
+               "n_shared_experts specifies it");
   refuseForeign(reader, kForeignLayerFields);
 
   LayerDescription layer;

@@ -193,7 +193,7 @@ void moec::compiler::readModelOpt(JsonReader &outer,
     if (groups && groups->value().size() > 1)
       refuseScheme(quant, "config_groups", "expected one group, got {}",
                    groups->value().size());
-    expectNothing(quant, "quantized_layers", "none beside one quant_algo");
+    expectNothing(quant, "quantized_layers", "none for one quant_algo");
     readAlgorithm(quant, /*mayBeMixed=*/true, result);
   }
   if (inner)

@@ -240,10 +240,11 @@ void moec::compiler::refuseSuspicious(JsonReader &quant,
         saysNothing(value) || quant.wasAsked(key) ||
         kIrrelevantQuantKeys.contains(key) || context.ignores(key))
       continue;
-    quant.refuse(key,
-                 "moec knows no such key, and its name says that it may change "
-                 "the experts' weights; if it does not, pass --ignore-field={}",
-                 key);
+    quant.refuse(
+        key,
+        "moec supports no such key, and its name suggests that it may change "
+        "the experts' weights; if it does not, pass --ignore-field={}",
+        key);
   }
 }
 
@@ -324,7 +325,7 @@ void readGptq(JsonReader &quant, const QuantizationContext &context,
   result.storedLayout =
       readWord(quant, "checkpoint_format", "gptq gptq_v2", format);
   if (quant.has("format") && result.storedLayout != format)
-    quant.expected("checkpoint_format", "what format says, \"{}\"", format);
+    quant.expected("checkpoint_format", "the value of format, \"{}\"", format);
   readWord(quant, "pack_dtype", "int32 torch.int32", "int32");
   expectNothing(quant, "is_marlin_format", "false");
   expectNothing(quant, "adapter", "null");

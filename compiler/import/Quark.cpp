@@ -184,7 +184,7 @@ std::string moec::compiler::readQuark(JsonReader &quant,
   // Transforms that are folded into weights are allowed; rotations of
   // activations are not.
   expectNothing(quant, "layer_type_quant_config",
-                "none: modules are told apart by layer_quant_config");
+                "none: modules are identified by layer_quant_config");
   refuseRotations(quant);
   std::optional<JsonReader> config = quarkConfigOfExperts(quant, context);
   if (!config)

@@ -89,8 +89,7 @@ Result<void> applyParallel(ParallelDescription &parallel,
                      useless);
   }
   if (options.rank && options.allRanks)
-    return refused("--rank={}: expected none beside --all-ranks",
-                   *options.rank);
+    return refused("--rank={}: expected none with --all-ranks", *options.rank);
   if (options.allRanks && parallel.ranks() > kMaxDescribedRanks)
     return refused(
         "--all-ranks: expected at most {} ranks (dp * pcp * tp), got "

@@ -76,8 +76,8 @@ WarpSpecialized::whyGroupsApart(const MatmulProblem &problem) const {
   // The row scales are exchanged in the shared memory region that the group
   // would use.
   if (problem.rowScales)
-    return fmt::format("engine '{}' has no room for scales of rows beside "
-                       "groups in tiles of up to {} rows",
+    return fmt::format("engine '{}' has no room for per-row scales in addition "
+                       "to groups in tiles of up to {} rows",
                        row.name, kGroupedTileRows);
   return std::nullopt;
 }

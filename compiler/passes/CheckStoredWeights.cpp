@@ -129,7 +129,7 @@ LogicalResult checkGroupIndex(moe::LayerOp layer) {
            ", weights of " +
            compiler::elementTypeName(quant.getW1().getElement()) + " and " +
            compiler::elementTypeName(quant.getW2().getElement()) +
-           "; accepted: weights alone that are quantized");
+           "; accepted: a scheme that quantizes only weights");
   for (auto [name, weight] :
        {std::pair<StringRef, moe::DescriptorAttr>("w1", quant.getW1()),
         {"w2", quant.getW2()}}) {

@@ -203,7 +203,7 @@ void checkConstantExperts(moe::LayerOp layer, Refuse refuse) {
       {layer.getApplyRouterWeightOnInput(),
        "apply_router_weight_on_input: their weights are of outputs"},
       {layer.getEnableEplb(), "enable_eplb: they have no replicas"},
-      {layer.getExpertMap(), "expert_map: it says nothing of them"},
+      {layer.getExpertMap(), "expert_map: it has no entries for them"},
       {layer.getRouting().getGroups() > 0,
        "routing groups: they belong to none"},
       {layer.getRouting().getSinks() > 0,
@@ -255,9 +255,8 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
            "experts, and adds "
            "what adapters give then; accepted: one of the two");
   if (isPositive(layer.getNumRedundantExperts()) && !layer.getEnableEplb())
-    cannot(
-        "num_redundant_experts: which experts have replicas is an input of a "
-        "layer with enable_eplb alone; accepted: both");
+    cannot("num_redundant_experts: only a layer with enable_eplb has an input "
+           "that maps experts to replicas; accepted: both");
   // A batched layer is exempt: the sender has already multiplied its rows by
   // the top-k weights.
   const std::pair<bool, StringRef> withWeightOnInput[] = {
@@ -280,7 +279,7 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
   const std::pair<bool, StringRef> withZeroExperts[] = {
       {layer.getEnableEplb(), "enable_eplb: zero experts have no replicas"},
       {layer.getInputQuantized(),
-       "input_quantized: zero experts hand on x as it was"},
+       "input_quantized: zero experts return x before its quantization"},
       {layer.getDeferMoeFinalize(),
        "defer_moe_finalize: zero experts have no rows "
        "among those that the caller sums"},

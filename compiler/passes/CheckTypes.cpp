@@ -109,8 +109,8 @@ static void checkActivation(Refuse refuse, StringRef name,
       because("activations of i8 with scales of " + scale + "; accepted: f32");
   }
   if (activation.getSecondPerRow() && !activation.getDynamic())
-    because("second scales of rows beside static scales; accepted: beside "
-            "dynamic ones");
+    because("per-row second scales with static scales; accepted: with dynamic "
+            "scales");
   const Type second = activation.getSecondScale();
   if (bool(second) != (scale == "f8E4M3FN") || (second && !second.isF32()))
     because("scales of f8E4M3FN have second scales of f32, others have none");
@@ -132,7 +132,7 @@ static void checkPlainActivations(Refuse refuse, moe::QuantAttr quant) {
         !(isOneType && activation.getElement().isF32()))
       refuse("scheme_not_supported",
              name + ": " + nameOf(activation) +
-                 " without scales, beside weights that become numbers of 16 "
+                 " without scales, with weights that are dequantized to 16 "
                  "bits; accepted: bf16, f16, or a descriptor with scales");
   if (quant.getA1().isPlain() && quant.getA2().isPlain() &&
       quant.getA1().getElement() != quant.getA2().getElement())

@@ -87,7 +87,7 @@ def CheckTargetPass : Moe_Pass<"moe-check-target"> {
 defvar Moe_ChoiceOptions = [
   Option<"backend", "backend", "std::string", "\"\"", "forces a row of the backend table">,
   Option<"engine", "engine", "std::string", "\"\"", "forces a row of the engine table">,
-  ListOption<"exclude", "exclude", "std::string", "backends, engines and realizations that are not taken">,
+  ListOption<"exclude", "exclude", "std::string", "backends, engines and realizations that are not used">,
   ListOption<"allow", "allow", "std::string", "realizations that are another layer and may be taken">,
   ListOption<"variables", "variables", "std::string", "options that environment variables say">
 ];
@@ -129,7 +129,7 @@ def DecomposeLayerPass : Moe_Pass<"moe-decompose-layer"> {
   let options = [
     ListOption<"archs", "arch", "std::string", "rows of the architecture table">,
     Option<"gpu", "gpu", "std::string", "\"\"", "a row of the GPU table; empty: the arch's usual one">,
-    Option<"maxTokens", "max-tokens", "int64_t", "65536", "the most tokens of a run">
+    Option<"maxTokens", "max-tokens", "int64_t", "65536", "the maximum number of tokens of a run">
   ];
 }
 

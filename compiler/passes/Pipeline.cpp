@@ -83,9 +83,10 @@ struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
       *this, "archs", llvm::cl::desc("what to compile for, such as sm_90a")};
   Option<std::string> gpu{*this, "gpu",
                           llvm::cl::desc("the GPU that schedules assume")};
-  Option<int64_t> maxTokens{*this, "max-tokens",
-                            llvm::cl::desc("the most tokens of a run"),
-                            llvm::cl::init(PipelineOptions().maxTokens)};
+  Option<int64_t> maxTokens{
+      *this, "max-tokens",
+      llvm::cl::desc("the maximum number of tokens of a run"),
+      llvm::cl::init(PipelineOptions().maxTokens)};
   Option<std::string> backend{*this, "backend",
                               llvm::cl::desc("forces a backend")};
   Option<std::string> engine{*this, "engine",
@@ -94,7 +95,7 @@ struct TextOptions : mlir::PassPipelineOptions<TextOptions> {
                                 llvm::cl::desc("files of measured schedules")};
   ListOption<std::string> exclude{
       *this, "exclude",
-      llvm::cl::desc("backends, engines and realizations that are not taken")};
+      llvm::cl::desc("backends, engines and realizations that are not used")};
   ListOption<std::string> allow{
       *this, "allow",
       llvm::cl::desc("realizations that are another layer, and may be taken")};

@@ -54,8 +54,8 @@ const FormerTransport kFormerTransports[] = {
     // Rows of this transport arrived grouped by expert. vLLM's ParallelConfig
     // replaces it by a transport whose rows are not grouped.
     {"pplx", "",
-     "deepep_low_latency or nixl_ep, which bring rows by expert likewise, or "
-     "allgather_reducescatter, which vLLM takes in its place"},
+     "deepep_low_latency or nixl_ep, which also order rows by expert, or "
+     "allgather_reducescatter, which vLLM uses instead"},
 };
 
 /// Transports for which the package moves rows, not the caller: with

@@ -53,7 +53,7 @@ compiler::targetsOf(Location location, ArrayRef<std::string> archs,
   if (gpuRow && !archs.empty() && !isUsed)
     return emitError(location)
            << "GPU '" << gpu << "' is " << gpuRow->arch
-           << " and runs code for none of the archs asked for: "
+           << " and runs code for none of the requested archs: "
            << llvm::join(archs, ", ") << "; expected arch " << gpuRow->arch
            << ", or a GPU that runs one of them (`moec list gpus`)";
   return targets;

@@ -59,7 +59,7 @@ void forEachChoice(Options &options, See see) {
   see("engine", options.engine, &EnvName("MOEC_ENGINE").variable(),
       "force an engine (moec list engines)");
   see("exclude", options.exclude, &EnvName("MOEC_EXCLUDE").variable(),
-      "backends, engines and realizations that are not taken (moec list)");
+      "backends, engines and realizations that are not used (moec list)");
   see("allow", options.allow, none,
       "realizations that compute another layer and may be taken: weight_only, "
       "which quantizes no activations");

@@ -309,11 +309,11 @@ static std::optional<Reason> whyNotAsked(const Pair &candidate,
                                          const Choices &choices) {
   if (!choices.backend.empty() && candidate.backend->name != choices.backend)
     return Reason{"not_requested",
-                  fmt::format("backend '{}' was asked for{}", choices.backend,
+                  fmt::format("backend '{}' was requested{}", choices.backend,
                               choices.byVariable("backend"))};
   if (!choices.engine.empty() && candidate.engine->name != choices.engine)
     return Reason{"not_requested",
-                  fmt::format("engine '{}' was asked for{}", choices.engine,
+                  fmt::format("engine '{}' was requested{}", choices.engine,
                               choices.byVariable("engine"))};
   for (const std::string_view word :
        {candidate.backend->name, candidate.engine->name,

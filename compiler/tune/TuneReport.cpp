@@ -49,7 +49,7 @@ std::string compiler::tuneText(const ordered_json &report) {
                          row["range"][0].get<int64_t>(),
                          row["range"][1].get<int64_t>());
     if (row.contains("removed"))
-      all += fmt::format("{:>8} {} older rows for these tokens are taken away: "
+      all += fmt::format("{:>8} {} older rows for these tokens are removed: "
                          "none is faster now\n",
                          "", row["removed"].get<int64_t>());
     if (row.contains("any_scheme"))

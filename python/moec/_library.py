@@ -27,7 +27,7 @@ def path_of_library() -> pathlib.Path:
         return path
     path = pathlib.Path(__file__).with_name(FILE)
     if not path.is_file():
-        raise ImportError(f"no {FILE} lies beside {__file__}: install moec's wheel, or set {VARIABLE} to a {FILE}")
+        raise ImportError(f"no {FILE} is next to {__file__}: install moec's wheel, or set {VARIABLE} to a {FILE}")
     return path
 
 
@@ -71,7 +71,7 @@ class Library:
 
     def __getattr__(self, name: str) -> Any:
         if name in _abi.OF_THE_COMPILER:
-            raise error_of("no_compiler", f"{self.path} has no compiler, it loads packages alone; expected a {FILE}")
+            raise error_of("no_compiler", f"{self.path} has no compiler, it only loads packages; expected a {FILE}")
         raise AttributeError(name)
 
     def check(self, status: int) -> None:

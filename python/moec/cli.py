@@ -56,7 +56,7 @@ def _warmup_parser() -> argparse.ArgumentParser:
         "--arch", nargs="+", type=_words, help="what to compile for, such as sm_90a or h100; absent or native: the GPU here"
     )
     parser.add_argument(
-        "--gpu", help="the GPU that schedules assume (moec list gpus); absent: the one that is here, else the arch's"
+        "--gpu", help="the GPU that schedules assume (moec list gpus); absent: this machine's GPU, else the arch's default"
     )
     for name, what in (
         ("scheme", "quantization scheme"),
@@ -76,9 +76,9 @@ def _warmup_parser() -> argparse.ArgumentParser:
     parser.add_argument("--ep", action="store_true", help="spread whole experts over all ranks")
     ranks = parser.add_mutually_exclusive_group()
     ranks.add_argument("--rank", type=int, metavar="R", help="one rank; absent: all ranks of --tp, --pcp and --dp")
-    ranks.add_argument("--all-ranks", action="store_true", help="all ranks, also of a layout that MODEL itself says")
+    ranks.add_argument("--all-ranks", action="store_true", help="all ranks, also of a layout that MODEL itself specifies")
     parser.add_argument("--layer", type=int, nargs="+", metavar="N", help="layers of the model; absent: all that have experts")
-    parser.add_argument("--max-tokens", type=int, default=8192, metavar="N", help="the most tokens of a run (default: 8192)")
+    parser.add_argument("--max-tokens", type=int, default=8192, metavar="N", help="maximum number of tokens of a run (default: 8192)")
     parser.add_argument("--no-shared-experts", action="store_true", help="the caller computes the shared experts")
     parser.add_argument(
         "--ignore-field", nargs="+", type=_words, metavar="KEY", help="keys of config.json without influence on the layer"

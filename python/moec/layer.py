@@ -265,7 +265,7 @@ class Layer:
                 f"got {got[1]} {list(got[0])}"
             )
         if not to.writable:
-            raise InvalidArgument(f"value '{name}': the layer was made of a read-only array, which cannot take other numbers")
+            raise InvalidArgument(f"value '{name}': the layer was made from a read-only array, which cannot be overwritten")
         return to
 
     def unpack(self, into: Mapping[str, Any] | None = None, *, host: bool = False, stream: Any = None) -> dict[str, Any]:

@@ -107,7 +107,7 @@ class Report:
         if target.get("backend"):
             lines.append(f"  chosen: backend {target['backend']}, engine {target['engine']}, {target['realization'] or 'native'}")
         if target.get("part"):
-            lines.append(f"  part {target['part']} alone, without a matmul")
+            lines.append(f"  part {target['part']}, without a matmul")
         if target.get("degraded"):
             lines.append(f"  better, but not possible: {target['degraded']}")
         lines += [

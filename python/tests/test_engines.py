@@ -303,7 +303,7 @@ def test_devices_and_schemes_that_are_taken(engine: Any, monkeypatch: pytest.Mon
     assert _plan.device_of("cuda:1", all_of_them) == torch.device("cuda:1")
     for explicit in (forced, named):
         assert _plan.device_of("cpu", explicit) == torch.device("cpu")
-    with pytest.raises(Refused, match="the processor, on which moec runs for tests alone"):
+    with pytest.raises(Refused, match="the processor, on which moec runs only for tests"):
         _plan.device_of("cpu", all_of_them)
     with pytest.raises(Refused, match="the device meta; moec takes GPUs of NVIDIA"):
         _plan.device_of("meta", forced)

@@ -82,4 +82,4 @@ except moec.NoCompiler as error:
     print(error)
 """
     done = run_python(code, MOEC_LIBRARY=str(BUILD / "lib" / "libmoec-runtime.so"))
-    assert "has no compiler, it loads packages alone; expected a libmoec.so" in done.stdout
+    assert "has no compiler, it only loads packages; expected a libmoec.so" in done.stdout

@@ -272,7 +272,7 @@ def test_a_reload_does_not_write_to_a_read_only_array(scheme: str) -> None:
     for name in read:
         copy = arrays_of[name].copy()
         arrays_of[name].flags.writeable = False
-        with pytest.raises(moec.InvalidArgument, match=f"value '{name}': the layer was made of a read-only array"):
+        with pytest.raises(moec.InvalidArgument, match=f"value '{name}': the layer was made from a read-only array"):
             layer.reload(second)
         assert (arrays_of[name] == copy).all()
         assert (layer(x, logits) == before).all()

@@ -284,7 +284,7 @@ def test_a_parameter_that_nothing_used(monkeypatch: pytest.MonkeyPatch) -> None:
     from sglang.srt.layers.quantization.unquant import UnquantizedFusedMoEMethod as Method
 
     with_unknown_parameter(monkeypatch, Method)
-    with pytest.raises(moec.NotSupported, match="does not know the parameters w13_new_scale of UnquantizedFusedMoEMethod"):
+    with pytest.raises(moec.NotSupported, match="does not support the parameters w13_new_scale of UnquantizedFusedMoEMethod"):
         layers.build(BF16)
 
 

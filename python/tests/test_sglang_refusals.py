@@ -109,7 +109,7 @@ def test_what_moec_leaves_stays_with_sglang(monkeypatch: pytest.MonkeyPatch, sai
         assert layer.runner_backend.is_triton()
         assert layer.w13_weight.numel()
     assert len(said()) == 1
-    assert "to SGLang, and others for the same reason: the processor, on which moec runs for tests alone" in said()[0]
+    assert "to SGLang, and others for the same reason: the processor, on which moec runs only for tests" in said()[0]
 
 
 def test_only_some_schemes(monkeypatch: pytest.MonkeyPatch, said: Any) -> None:

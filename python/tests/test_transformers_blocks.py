@@ -97,7 +97,7 @@ def test_blocks_of_quantized_experts() -> None:
 
 
 def test_replace_blocks_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(moec.InvalidArgument, match=r"its block is a GraniteMoeMoE; replace_blocks knows Qwen2MoeSparse.*attach"):
+    with pytest.raises(moec.InvalidArgument, match=r"its block is a GraniteMoeMoE; replace_blocks supports Qwen2MoeSp.*attach"):
         integration.replace_blocks(models.model("granitemoe"))
     model = models.model("qwen3_moe", torch.float32)
     ids = tokens_of(1, 5)

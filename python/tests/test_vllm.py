@@ -374,7 +374,7 @@ def test_packed_weights_are_not_loaded_or_saved(vllm_engine: Any) -> None:
         parameter.weight_loader(parameter, torch.zeros(layers.HIDDEN, layers.INTERMEDIATE), "experts.w2_weight", "w2", 0)
     with pytest.raises(moec.NotSupported, match="start without MOEC_VLLM to save them"):
         torch.nn.ModuleList([layer]).state_dict()
-    with pytest.raises(moec.NotSupported, match="moec takes weights again from vLLM's reload_weights alone"):
+    with pytest.raises(moec.NotSupported, match="moec accepts new weights only from vLLM's reload_weights"):
         layer.quant_method.process_weights_after_loading(layer)
 
 
@@ -382,5 +382,5 @@ def test_a_parameter_that_nothing_used(vllm_engine: Any, monkeypatch: pytest.Mon
     from vllm.model_executor.layers.fused_moe.unquantized_fused_moe_method import UnquantizedFusedMoEMethod as Method
 
     with_unknown_parameter(monkeypatch, Method)
-    with pytest.raises(moec.NotSupported, match="does not know the parameters w13_new_scale of UnquantizedFusedMoEMethod"):
+    with pytest.raises(moec.NotSupported, match="does not support the parameters w13_new_scale of UnquantizedFusedMoEMethod"):
         layers.build(vllm_engine, BF16, "cpu")

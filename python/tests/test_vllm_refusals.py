@@ -109,7 +109,7 @@ def test_what_moec_leaves_stays_with_vllm(
         layers.build(vllm_engine, BF16, "cpu")
     said = [record.getMessage() for record in caplog.records if record.name == "vllm.moec" and record.levelname == "WARNING"]
     assert len(said) == 1
-    assert "to vLLM, and others for the same reason: the processor, on which moec runs for tests alone" in said[0]
+    assert "to vLLM, and others for the same reason: the processor, on which moec runs only for tests" in said[0]
 
 
 def test_a_model_without_a_layer_of_moec(

@@ -102,7 +102,7 @@ connect(const moec_comm_options &given) {
                            "of {}",
                            given.rank, given.ranks);
   if (given.window && !given.all_gather)
-    return invalidArgument("window: expected all_gather beside it, got none");
+    return invalidArgument("window: expected all_gather with it, got none");
   if (given.group || given.all_gather)
     return connectWithoutNccl(given);
   comm::NcclOptions options;

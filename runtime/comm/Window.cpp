@@ -55,7 +55,7 @@ Result<void> Window::check() const {
   case ExchangeEnd::PeerBroke:
     return Error(ErrorCode::PeerLost,
                  "another rank ended the exchange of rank {} {}; its own error "
-                 "says why",
+                 "gives the reason",
                  rank(), run);
   }
   return Error(ErrorCode::Internal,

@@ -216,11 +216,12 @@ Result<void> CudaCode::checkLocalMemory(bool strict) const {
     const int bytes = kernels[i].resources.localBytes;
     if (bytes == 0)
       continue;
-    const std::string text = fmt::format(
-        "kernel {} on {} uses {} bytes of local memory a thread beside {} "
-        "registers: its results are right, but it is slower than measured",
-        target.kernels[i].name, where.info.name, bytes,
-        kernels[i].resources.registers);
+    const std::string text =
+        fmt::format("kernel {} on {} uses {} bytes of local memory per thread "
+                    "in addition to {} registers: its results are right, but "
+                    "it is slower than measured",
+                    target.kernels[i].name, where.info.name, bytes,
+                    kernels[i].resources.registers);
     if (strict)
       return Error{ErrorCode::DeviceLimit,
                    text + "; a strict load takes none that does, load without "

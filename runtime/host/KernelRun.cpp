@@ -49,8 +49,8 @@ Result<int64_t> KernelRun::readField(const ArgumentField &field) const {
   if (field.offset < 0 ||
       field.offset + width > static_cast<int64_t>(arguments.size()))
     return invalidManifest(
-        "kernel '{}': argument '{}' lies outside of the argument block",
-        kernel.name, field.name);
+        "kernel '{}': argument '{}' is outside the argument block", kernel.name,
+        field.name);
   // On the host, the first 8 bytes of a tensor map are the address.
   if (width >= 8) {
     int64_t wide = 0;

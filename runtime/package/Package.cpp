@@ -85,8 +85,8 @@ static Result<void> checkTexts(const PackageFiles &package) {
         }
         for (const std::string &name : found->second)
           if (!headers.count(name))
-            return fail(fmt::format("expected it to include names of the "
-                                    "kernel's `headers` alone, got '{}'",
+            return fail(fmt::format("expected it to include only names of the "
+                                    "kernel's `headers`, got '{}'",
                                     name.substr(0, 80)));
       }
     }

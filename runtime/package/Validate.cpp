@@ -332,13 +332,13 @@ Result<void> Checker::checkRealization() {
                                       ? layer["realization"].get<std::string>()
                                       : "";
   if (hasStored != (realization == "weight_only"))
-    return fail("layer.stored_quant",
-                "expected it with realization 'weight_only' alone, got "
-                "realization '{}'",
-                realization);
+    return fail(
+        "layer.stored_quant",
+        "expected it only with realization 'weight_only', got realization '{}'",
+        realization);
   if (!hasStored)
     return layer.is_object() && layer.contains("left_out")
-               ? fail("layer.left_out", "expected it with stored_quant alone")
+               ? fail("layer.left_out", "expected it only with stored_quant")
                : Result<void>();
   const auto isText = [](const nlohmann::json &row, const char *field) {
     return row.is_object() && row.contains(field) && row[field].is_string();

@@ -74,8 +74,7 @@ Result<void> Checker::checkCollective(const std::string &path,
         !std::equal(operand->shape.begin() + 1, operand->shape.end(),
                     result->shape.begin() + 1, result->shape.end()))
       return fail(where,
-                  "expected '{}' and '{}' to differ in the first extent "
-                  "alone",
+                  "expected '{}' and '{}' to differ only in the first extent",
                   operand->name, result->name);
     if (from.empty()
             ? operand->shape[0] != result->shape[0]

@@ -234,8 +234,8 @@ Result<void> Checker::checkArguments(const std::string &path,
           return other.kind == Kind::ElementType && other.value == field.value;
         }))
       return fail(fmt::format("{}.fields[{}]", path, i),
-                  "expected a field of kind element_type beside the pointer to "
-                  "'{}', which a run may give as {}, got none",
+                  "expected a field of kind element_type next to the pointer "
+                  "to '{}', which a run may give as {}, got none",
                   field.value, fmt::join(value->elementTypes, " or "));
   }
   return {};

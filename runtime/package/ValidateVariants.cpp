@@ -41,8 +41,8 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
                   kernel->minCtasPerSm, kernel->name, grid.ctasPerSm);
     if (kernel->cluster[1] != 1 || kernel->cluster[2] != 1)
       return fail(path + ".grid.persistent",
-                  "expected a kernel whose cluster extends in x alone, '{}' "
-                  "has {} x {} x {}",
+                  "expected a kernel whose cluster extends only in x, '{}' has "
+                  "{} x {} x {}",
                   kernel->name, kernel->cluster[0], kernel->cluster[1],
                   kernel->cluster[2]);
   } else if (kernel->cooperative) {

@@ -59,12 +59,12 @@ inline constexpr EnvVariable kEnvVariables[] = {
      "Kernels that compile at once, or threads of the host device; 0 means one "
      "for each core."},
     {"MOEC_WORKER", "path", "",
-     "The program moec-nvrtc, which compiles kernels in processes of its own; "
-     "off: threads of the process that loads compile them; default: beside "
-     "the library."},
+     "The program moec-nvrtc, which compiles kernels in separate processes; "
+     "off: threads of the loading process compile them; default: next to the "
+     "library."},
     {"MOEC_MEASURE", "path", "",
      "The program moec-measure, which checks and times packages for moec tune; "
-     "default: beside moec-nvrtc."},
+     "default: next to moec-nvrtc."},
     {"MOEC_SPIN_DEADLINE", "integer", "0",
      "Milliseconds after which a kernel that waits for other threads ends "
      "with an assertion that names the wait; 0: never. Kernels are compiled "

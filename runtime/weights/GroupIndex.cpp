@@ -71,7 +71,7 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
   const int64_t group = (wanted.first ? shape.w1 : shape.w2).columns;
   if (int64_t(to.size()) != range.count * columns * 4 || group < 1)
     return invalidManifest(
-        "value '{}' has {} bytes, and its layer says {} in groups of {}",
+        "value '{}' has {} bytes, and its layer specifies {} in groups of {}",
         value.name, to.size(), range.count * columns * 4, group);
   for (int64_t i = 0; i < range.count; ++i) {
     const int64_t expert = expertAt(wanted, range.first + i);

@@ -160,8 +160,8 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
       elements = all * columns;
       if ((done + elements) * wanted.bits > int64_t(to.size()) * 8)
         return invalidManifest(
-            "value '{}' has {} bytes, and its layer says more", wanted.value,
-            to.size());
+            "value '{}' has {} bytes, and its layer specifies more",
+            wanted.value, to.size());
       target.rowStride = wanted.rowAxis == 1 ? columns : 1;
       target.columnStride = wanted.rowAxis == 1 ? 1 : all;
       target.data += done * wanted.bits / 8;
@@ -172,8 +172,9 @@ Result<void> WeightLoader::loadExperts(const Wanted &wanted,
     done += elements;
   }
   if (done * wanted.bits != int64_t(to.size()) * 8)
-    return invalidManifest("value '{}' has {} bytes, and its layer says {}",
-                           wanted.value, to.size(), done * wanted.bits / 8);
+    return invalidManifest(
+        "value '{}' has {} bytes, and its layer specifies {}", wanted.value,
+        to.size(), done * wanted.bits / 8);
   std::mutex mutex;
   std::optional<Error> failed;
   int64_t failedAt = 0; // index of the first copy that failed; makes the error
@@ -217,8 +218,9 @@ Result<void> WeightLoader::loadInputScales(const Wanted &wanted,
   const int64_t begin = wanted.ofSharedMlp ? shape.experts : 0;
   const int64_t experts = wanted.ofSharedMlp ? 1 : shape.experts + rows;
   if (to.size() != size_t(experts) * sizeof(float))
-    return invalidManifest("value '{}' has {} bytes, and its layer says {}",
-                           wanted.value, to.size(), experts * 4);
+    return invalidManifest(
+        "value '{}' has {} bytes, and its layer specifies {}", wanted.value,
+        to.size(), experts * 4);
   const std::vector<Part> parts = partsOf(wanted.first);
   for (int64_t expert = 0; expert < experts; ++expert) {
     float largest = 0;

@@ -150,11 +150,12 @@ Result<void> HeaderReader::checkCoverage() const {
   uint64_t end = 0;
   for (const Extent &extent : sorted) {
     if (extent.begin != end)
-      return expected(extent.tensor,
-                      fmt::format("data_offsets that begin at {}, where the "
-                                  "tensor before ends",
-                                  end),
-                      std::to_string(extent.begin));
+      return expected(
+          extent.tensor,
+          fmt::format(
+              "data_offsets that start at {}, where the previous tensor ends",
+              end),
+          std::to_string(extent.begin));
     end = extent.end;
   }
   if (end != data.size())
@@ -323,8 +324,8 @@ Result<const StoredTensor *> Checkpoint::find(std::string_view name) {
   SafetensorsFile *file = TRY(openFile(where->second));
   auto tensor = file->tensors().find(name);
   if (tensor == file->tensors().end())
-    return invalidArgument("{}: expected tensor '{}', which the index says to "
-                           "be there, got a file without it",
+    return invalidArgument("{}: expected tensor '{}', which the index lists, "
+                           "got a file without it",
                            where->second, name);
   return &tensor->second;
 }

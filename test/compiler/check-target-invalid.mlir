@@ -76,7 +76,7 @@ moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_siz
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: input_quantized: zero experts hand on x as it was; accepted: one of the two}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: input_quantized: zero experts return x before its quantization; accepted: one of the two}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_block>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_zero_experts = 4, input_quantized}
 
 // -----
@@ -132,7 +132,7 @@ moe.layer @l {num_experts = 128, top_k = 32, hidden_size = 2048, intermediate_si
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_redundant_experts: which experts have replicas is an input of a layer with enable_eplb alone; accepted: both}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_redundant_experts: only a layer with enable_eplb has an input that maps experts to replicas; accepted: both}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, num_redundant_experts = 2}
 
 // -----
@@ -620,7 +620,7 @@ moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: num_constant_experts: not with expert_map: it says nothing of them; accepted: one of the two}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: num_constant_experts: not with expert_map: it has no entries for them; accepted: one of the two}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, num_constant_experts = 2, expert_map,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

@@ -52,7 +52,7 @@ moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_siz
 
 // -----
 
-// expected-error@+2 {{layer @l refused [scheme_not_supported]: a2: f32 without scales, beside weights that become numbers of 16 bits; accepted: bf16, f16, or a descriptor with scales}}
+// expected-error@+2 {{layer @l refused [scheme_not_supported]: a2: f32 without scales, with weights that are dequantized to 16 bits; accepted: bf16, f16, or a descriptor with scales}}
 // expected-error@+1 {{layer @l refused [scheme_not_supported]: a1 and a2 must have one element type where both have no scales, got f16 and f32}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<a1 = <f16>, a2 = <f32>, w1 = <i4, group = [1, 128], scale = bf16>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
@@ -79,7 +79,7 @@ moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_siz
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of bf16 and f8E4M3FN, weights of i4 and i4; accepted: weights alone that are quantized}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of bf16 and f8E4M3FN, weights of i4 and i4; accepted: a scheme that quantizes only weights}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<a1 = <bf16>, a2 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, w1 = <i4, group = [1, 128], scale = bf16>, w2 = <i4, group = [1, 128], scale = bf16>>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, group_index}
 
 // -----

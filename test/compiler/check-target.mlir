@@ -5,7 +5,7 @@
 
 // ARCH: error: unknown arch 'sm_91'; known: sm_75, sm_80, sm_86, sm_87, sm_88, sm_89, sm_90, sm_90a, sm_100, sm_100a, sm_100f, sm_103, sm_103a, sm_103f, sm_107, sm_107a, sm_107f, sm_110, sm_110a, sm_110f, sm_120, sm_120a, sm_120f, sm_121, sm_121a, sm_121f
 // GPU: error: unknown GPU 'h101'; known: t4, {{.*}}, dgx_spark
-// MATCH: error: GPU 'h100_sxm' is sm_90a and runs code for none of the archs asked for: sm_80, sm_120a
+// MATCH: error: GPU 'h100_sxm' is sm_90a and runs code for none of the requested archs: sm_80, sm_120a
 
 // Nothing is changed where nothing is refused.
 // CHECK-LABEL: moe.layer @biased_f32

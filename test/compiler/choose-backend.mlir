@@ -14,10 +14,10 @@
 // CHECK: moe.program @tiny_sm_90a
 // CHECK-SAME: report #moe.report<backend = grouped, engine = wgmma, candidates = [<backend = grouped, engine = wgmma, realization = native, computed = w16a16>, <backend = grouped, engine = mma_sync, realization = native, computed = w16a16>, <backend = grouped, engine = simt, realization = native, computed = w16a16>, <backend = unfused, engine = simt, realization = native, computed = w16a16>]> {
 // UNFUSED: report #moe.report<backend = unfused, engine = simt, candidates = [
-// UNFUSED-SAME: backend = grouped, engine = wgmma, realization = native, computed = w16a16, code = "not_requested", reason = "backend 'unfused' was asked for"
-// UNFUSED-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "not_requested", reason = "backend 'unfused' was asked for"
+// UNFUSED-SAME: backend = grouped, engine = wgmma, realization = native, computed = w16a16, code = "not_requested", reason = "backend 'unfused' was requested"
+// UNFUSED-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "not_requested", reason = "backend 'unfused' was requested"
 // SIMT: report #moe.report<backend = grouped, engine = simt, candidates = [
-// SIMT-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "not_requested", reason = "engine 'simt' was asked for"
+// SIMT-SAME: backend = grouped, engine = mma_sync, realization = native, computed = w16a16, code = "not_requested", reason = "engine 'simt' was requested"
 
 moe.layer @tiny {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>,

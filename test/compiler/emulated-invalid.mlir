@@ -44,7 +44,7 @@ moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 136, intermediate_size =
 // -----
 
 // expected-error@+2 {{layer @l refused [scheme_not_supported]: a1: static scales of f8E4M3FN; accepted: dynamic ones}}
-// expected-error@+1 {{layer @l refused [scheme_not_supported]: a1: second scales of rows beside static scales; accepted: beside dynamic ones}}
+// expected-error@+1 {{layer @l refused [scheme_not_supported]: a1: per-row second scales with static scales; accepted: with dynamic scales}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 136, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<a1 = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32, second_per_row>, a2 = <bf16>, w1 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>, w2 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 

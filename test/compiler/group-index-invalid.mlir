@@ -1,11 +1,11 @@
 // RUN: moec-opt %s --moe-check-target=arch=sm_90a -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of bf16 and bf16, weights of bf16 and bf16; accepted: weights alone that are quantized}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of bf16 and bf16, weights of bf16 and bf16; accepted: a scheme that quantizes only weights}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, group_index}
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of i8 and i8, weights of i4 and i4; accepted: weights alone that are quantized}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: group_index: activations are of i8 and i8, weights of i4 and i4; accepted: a scheme that quantizes only weights}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<int4_w4aint8>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, group_index}
 
 // -----

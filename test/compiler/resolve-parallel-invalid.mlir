@@ -20,7 +20,7 @@ moe.layer @transport {num_experts = 128, top_k = 8, hidden_size = 2048, intermed
 
 // -----
 
-// expected-error@+1 {{layer @transport refused [option_not_supported]: vLLM has removed all_to_all 'pplx'; accepted: deepep_low_latency or nixl_ep, which bring rows by expert likewise, or allgather_reducescatter, which vLLM takes in its place}}
+// expected-error@+1 {{layer @transport refused [option_not_supported]: vLLM has removed all_to_all 'pplx'; accepted: deepep_low_latency or nixl_ep, which also order rows by expert, or allgather_reducescatter, which vLLM uses instead}}
 moe.layer @transport {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 4, ep>, all_to_all = "pplx"}
 
 // -----

@@ -25,7 +25,7 @@ module attributes {a = #moe.routing<auto>} {}
 
 // -----
 
-// expected-error@+1 {{'scoring' and 'renormalize' belong to routing 'auto'; method 'default' says both}}
+// expected-error@+1 {{'scoring' and 'renormalize' belong to routing 'auto'; method 'default' defines both}}
 module attributes {a = #moe.routing<default, renormalize>} {}
 
 // -----
@@ -45,12 +45,12 @@ module attributes {a = #moe.activation<swish>} {}
 
 // -----
 
-// expected-error@+1 {{'limit' must be positive, got 0.000000e+00; no limit is said by leaving it away}}
+// expected-error@+1 {{'limit' must be positive, got 0.000000e+00; omit it for no limit}}
 module attributes {a = #moe.activation<silu, limit = 0.0>} {}
 
 // -----
 
-// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+// expected-error@+1 {{'per_expert' means that all parameters are inputs per expert, got one of the layer as well}}
 module attributes {a = #moe.activation<swigluoai, limit = 5.0, per_expert>} {}
 
 // -----
@@ -165,7 +165,7 @@ module attributes {a = #moe.layout<order = columns>} {}
 
 // -----
 
-// expected-error@+1 {{'tile' must be given with order fragment, and with it alone}}
+// expected-error@+1 {{'tile' must be given with order fragment, and only then}}
 module attributes {a = #moe.layout<order = fragment>} {}
 
 // -----
@@ -280,7 +280,7 @@ module attributes {a = #moe.report<backend = grouped, engine = mma_sync, realiza
 
 // -----
 
-// expected-error@+1 {{'softcap' must be positive, got 0.000000e+00; no cap is said by leaving it away}}
+// expected-error@+1 {{'softcap' must be positive, got 0.000000e+00; omit it for no cap}}
 module attributes {a = #moe.routing<sigmoid, softcap = 0.0>} {}
 
 // -----
@@ -320,7 +320,7 @@ module attributes {a = #moe.descriptor<f4E2M1FN, group = [1, 32], scale = f8E8M0
 
 // -----
 
-// expected-error@+1 {{'scoring' and 'renormalize' belong to routing 'auto'; method 'default' says both}}
+// expected-error@+1 {{'scoring' and 'renormalize' belong to routing 'auto'; method 'default' defines both}}
 module attributes {a = #moe.routing<default, scoring = softmax>} {}
 
 // -----
@@ -345,17 +345,17 @@ module attributes {a = #moe.routing<default, groups = 4, top_groups = -1>} {}
 
 // -----
 
-// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+// expected-error@+1 {{'per_expert' means that all parameters are inputs per expert, got one of the layer as well}}
 module attributes {a = #moe.activation<swigluoai, alpha = 1.5, per_expert>} {}
 
 // -----
 
-// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+// expected-error@+1 {{'per_expert' means that all parameters are inputs per expert, got one of the layer as well}}
 module attributes {a = #moe.activation<swigluoai, beta = 1.0, per_expert>} {}
 
 // -----
 
-// expected-error@+1 {{'per_expert' says that all numbers come with the experts, got one of the layer as well}}
+// expected-error@+1 {{'per_expert' means that all parameters are inputs per expert, got one of the layer as well}}
 module attributes {a = #moe.activation<swigluoai, linear_beta = 1.0, per_expert>} {}
 
 // -----

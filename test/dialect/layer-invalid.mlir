@@ -260,7 +260,7 @@ moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op 'post_expert_norm_eps' must be a positive number of f32, got 0.000000e+00; no norm is said by leaving it away}}
+// expected-error@+1 {{'moe.layer' op 'post_expert_norm_eps' must be a positive number of f32, got 0.000000e+00; omit it for no norm}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, post_expert_norm_eps = 0.0}
 
 // -----

@@ -19,7 +19,7 @@ func.func @codes_of_nothing(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tens
 // -----
 
 func.func @scale_without_descriptor(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xi4>, %s: tensor<4x32x2xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'rhs_scale' must be given with a 'rhs_descriptor', and with it alone}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'rhs_scale' must be given with a 'rhs_descriptor', and only then}}
   %y = moe.grouped_matmul %x tiles (%t, %n), %w rhs_scale %s : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xi4>, tensor<4x32x2xbf16>) -> tensor<?x32xf32>
   return
 }
@@ -27,7 +27,7 @@ func.func @scale_without_descriptor(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, 
 // -----
 
 func.func @lhs_scale_without_descriptor(%x: tensor<?x64xf8E4M3FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf8E4M3FN>, %l: tensor<?x1xf32>, %s: tensor<4x32xf32>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_scale' must be given with a 'lhs_descriptor' that is not emulated, and with it alone}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_scale' must be given with a 'lhs_descriptor' that is not emulated, and only then}}
   %y = moe.grouped_matmul rhs_descriptor = <f8E4M3FN, group = [1, -1], scale = f32> %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s : (tensor<?x64xf8E4M3FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf8E4M3FN>, tensor<?x1xf32>, tensor<4x32xf32>) -> tensor<?x32xf32>
   return
 }
@@ -67,7 +67,7 @@ func.func @blocks_with_stored_second_scale(%x: tensor<?x64xf4E2M1FN>, %t: tensor
 // -----
 
 func.func @blocks_without_second_scale(%x: tensor<?x64xf4E2M1FN>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xf4E2M1FN>, %l: tensor<?x4xf8E4M3FN>, %s: tensor<4x32x4xf8E4M3FN>, %r: tensor<4x1xf32>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_second_scale' belongs to realization 'blocks' of a 'lhs_descriptor' with one, and to it alone}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'lhs_second_scale' belongs to realization 'blocks' of a 'lhs_descriptor' with a second scale, and only to it}}
   %y = moe.grouped_matmul realization = blocks lhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, dynamic, second_scale = f32> rhs_descriptor = <f4E2M1FN, group = [1, 16], scale = f8E4M3FN, second_scale = f32> %x tiles (%t, %n), %w lhs_scale %l rhs_scale %s rhs_second_scale %r : (tensor<?x64xf4E2M1FN>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xf4E2M1FN>, tensor<?x4xf8E4M3FN>, tensor<4x32x4xf8E4M3FN>, tensor<4x1xf32>) -> tensor<?x32xf32>
   return
 }

@@ -1,7 +1,7 @@
 // RUN: moec-opt %s -split-input-file -verify-diagnostics
 
 func.func private @f(%x: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tensor<5xi32>, %order: tensor<4x64xi32>) {
-  // expected-error@+1 {{'moe.permute_columns' op 'pairs' must be given with a gather, and with it alone}}
+  // expected-error@+1 {{'moe.permute_columns' op 'pairs' must be given with a gather, and only then}}
   %o = moe.permute_columns %x gather %rows offsets %offsets, %order : (tensor<?x64xbf16>, tensor<?xi32>, tensor<5xi32>, tensor<4x64xi32>) -> tensor<?x64xbf16>
   return
 }

@@ -17,7 +17,7 @@ func.func private @f(%g: tensor<?x2xi32>, %v: tensor<?x2xf32>, %b: tensor<4xf32>
 // -----
 
 func.func private @f(%l: tensor<?x4xf32>) {
-  // expected-error@+1 {{'moe.route' op a bias is an operand exactly where 'routing' says so}}
+  // expected-error@+1 {{'moe.route' op a bias must be an operand if and only if 'routing' has a bias}}
   %i, %w = moe.route <deepseek_v3, bias> top_k = 2 %l : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
@@ -65,7 +65,7 @@ func.func private @f(%l: tensor<?x4xf32>) {
 // -----
 
 func.func @experts_beside_logits(%l: tensor<?x4xf32>) {
-  // expected-error@+1 {{'moe.route' op 'experts' must be given without logits, and without them alone}}
+  // expected-error@+1 {{'moe.route' op 'experts' must be given without logits, and only then}}
   %i, %w = moe.route <default> top_k = 2 experts = 4 %l : (tensor<?x4xf32>) -> (tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }

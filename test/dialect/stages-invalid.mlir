@@ -281,7 +281,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'pairs' must be given with a gather, and with it alone}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'pairs' must be given with a gather, and only then}}
   %y = moe.grouped_matmul %x gather %r tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?xi32>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
@@ -289,7 +289,7 @@ func.func private @f(%x: tensor<?x64xbf16>, %r: tensor<?xi32>, %t: tensor<?x4xi3
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %t: tensor<?x4xi32>, %n: tensor<3xi32>, %w: tensor<4x32x64xbf16>) {
-  // expected-error@+1 {{'moe.grouped_matmul' op 'pairs' must be given with a gather, and with it alone}}
+  // expected-error@+1 {{'moe.grouped_matmul' op 'pairs' must be given with a gather, and only then}}
   %y = moe.grouped_matmul pairs = 2 %x tiles (%t, %n), %w : (tensor<?x64xbf16>, tensor<?x4xi32>, tensor<3xi32>, tensor<4x32x64xbf16>) -> tensor<?x32xf32>
   return
 }
@@ -681,7 +681,7 @@ func.func @quantize_without_block_rows(%x: tensor<?x64xbf16>, %a: tensor<?xf32>)
 // -----
 
 func.func @quantize_without_amax(%x: tensor<?x64xbf16>) {
-  // expected-error@+1 {{'moe.quantize' op 'amax' belongs to a dynamic scale of the whole tensor, and to it alone}}
+  // expected-error@+1 {{'moe.quantize' op 'amax' belongs to a dynamic scale of the whole tensor, and only to it}}
   %q, %s = moe.quantize <f8E4M3FN, group = [-1, -1], scale = f32, dynamic> %x : (tensor<?x64xbf16>) -> (tensor<?x64xf8E4M3FN>, tensor<1xf32>)
   return
 }
@@ -745,7 +745,7 @@ func.func @pair_rows_positions(%i: tensor<?x2xi32>) {
 // -----
 
 func.func private @f(%x: tensor<?x64xbf16>, %i: tensor<?x2xi32>, %w: tensor<?x2xf32>) {
-  // expected-error@+1 {{'moe.dispatch' op 'experts' must be given with 'one_sided' alone}}
+  // expected-error@+1 {{'moe.dispatch' op 'experts' must be given only with 'one_sided'}}
   %r:3 = moe.dispatch ranks = 2 experts = 8 %x ids %i weights %w : (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>) -> (tensor<?x64xbf16>, tensor<?x2xi32>, tensor<?x2xf32>)
   return
 }
@@ -817,7 +817,7 @@ func.func private @f(%y: tensor<?x64xbf16>, %i: tensor<?x2xf32>) {
 // -----
 
 func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
-  // expected-error@+1 {{'moe.finalize' op needs ids with 'one_sided', and with it alone}}
+  // expected-error@+1 {{'moe.finalize' op needs ids with 'one_sided', and only then}}
   %o = moe.finalize ranks = 2 one_sided %y : (tensor<?x2x64xbf16>) -> tensor<?x64xbf16>
   return
 }
@@ -825,7 +825,7 @@ func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
 // -----
 
 func.func private @f(%y: tensor<?x2x64xbf16>, %i: tensor<?x2xi32>) {
-  // expected-error@+1 {{'moe.finalize' op needs ids with 'one_sided', and with it alone}}
+  // expected-error@+1 {{'moe.finalize' op needs ids with 'one_sided', and only then}}
   %o = moe.finalize ranks = 2 %y ids %i : (tensor<?x2x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
   return
 }

@@ -12,7 +12,7 @@
 // CHECK: static constexpr int kTileM = 192;
 // OTHER: using Mma = moe::mma::MmaSync<moe::e4m3, true, true>;
 // MANIFEST: "accumulate": "fast"
-// TWICE: expected no --accumulate with a .mlir input, whose moe.layer says it
+// TWICE: expected no --accumulate with a .mlir input, whose moe.layer specifies it
 
 moe.layer @fast {num_experts = 8, top_k = 2, hidden_size = 336, intermediate_size = 208,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_channel>, accumulate = "fast",

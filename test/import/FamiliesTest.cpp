@@ -90,8 +90,8 @@ TEST(Families, TypesOfLayersStandForOtherKeys) {
   EXPECT_EQ(
       refusedBeside("deepseek-v4-flash",
                     {{"mlp_layer_types", types(43, "hash_moe", "moe", 0)}}),
-      "in.json: $.num_hash_layers: expected what mlp_layer_types says, which "
-      "calls layer 0 \"moe\", got the number 3");
+      "in.json: $.num_hash_layers: expected the value of mlp_layer_types, "
+      "which calls layer 0 \"moe\", got the number 3");
   EXPECT_EQ(
       refused(edited("deepseek-v3", {},
                      {{"mlp_layer_types", types(61, "dense", "hash_moe", 3)}})),
@@ -179,14 +179,14 @@ TEST(Families, AModelDoesAsItDoes) {
   json v4 = json::parse(modelText("deepseek-v4-flash"));
   v4["norm_topk_prob"] = false;
   EXPECT_EQ(refused(v4.dump()),
-            "in.json: $.norm_topk_prob: expected true, as these models do "
-            "whatever the key says, got false");
+            "in.json: $.norm_topk_prob: expected true, which these models use "
+            "regardless of the key, got false");
   EXPECT_EQ(refusedBeside("phi-3.5-moe", {{"num_experts_per_tok", 1}}),
-            "in.json: $.num_experts_per_tok: expected 2, as these models do "
-            "whatever the key says, got the number 1");
+            "in.json: $.num_experts_per_tok: expected 2, which these models "
+            "use regardless of the key, got the number 1");
   EXPECT_EQ(refusedBeside("deepseek-v3", {{"scoring_func", "softmax"}}),
-            "in.json: $.scoring_func: expected \"sigmoid\", as these models "
-            "do whatever the key says, got the string \"softmax\"");
+            "in.json: $.scoring_func: expected \"sigmoid\", which these models "
+            "use regardless of the key, got the string \"softmax\"");
   EXPECT_EQ(refusedBeside("qwen3-30b-a3b",
                           {{"shared_expert_intermediate_size", 768}}),
             "in.json: $.shared_expert_intermediate_size: expected 0 "
@@ -327,8 +327,8 @@ TEST(Families, PartsAndSharedArchitectures) {
 
 TEST(Families, ALimitOfRoutedExpertsAlone) {
   EXPECT_EQ(refused(bare("hy_v4").dump()),
-            "in.json: $.swiglu_limit: is the limit of routed experts alone, so "
-            "that shared ones cannot be rows of them; accepted: "
+            "in.json: $.swiglu_limit: is the limit of routed experts only, so "
+            "that shared experts cannot be computed with them; accepted: "
             "--no-shared-experts");
   EXPECT_EQ(accepted(bare("glm5_next").dump()).activation.limit, 10.0);
   EXPECT_EQ(accepted(bare("glm5_next").dump()).numSharedExperts, 1);
@@ -357,7 +357,7 @@ TEST(Families, NamesOfOneThing) {
                 .experts,
             64);
   EXPECT_EQ(refused(edited("qwen3-30b-a3b", {}, {{"num_local_experts", 64}})),
-            "in.json: $.num_local_experts: expected what num_experts says, "
+            "in.json: $.num_local_experts: expected the value of num_experts, "
             "the number 128, got the number 64");
   json kimi = {{"architectures", {"Kimi_K25ForConditionalGeneration"}},
                {"model_type", "kimi_k25"},
@@ -447,7 +447,7 @@ TEST(Families, OtherValuesAreRefused) {
        "a number from 0 to 1e-06 (weights are divided by their sum, whatever "
        "it is), got the number 0.95"},
       {"longcat-flash", "zero_expert_type", "drop",
-       "\"identity\" (zero experts hand x on as it is), got the string "
+       "\"identity\" (zero experts return x unchanged), got the string "
        "\"drop\""},
       {"minimax-m2", "shared_intermediate_size", 512,
        "0 (the shared expert of these models has a weight of its own), got "
@@ -521,9 +521,9 @@ TEST(Families, SharedExpertsThatAreSinks) {
   const Case cases[] = {
       {"n_shared_experts", 0, "an integer from 1 to 65536, got the number 0"},
       {"use_gate_bias", false,
-       "true, as these models do whatever the key says, got false"},
+       "true, which these models use regardless of the key, got false"},
       {"use_global_scale", false,
-       "true, as these models do whatever the key says, got false"},
+       "true, which these models use regardless of the key, got false"},
       {"shared_expert_sink", false,
        "true (the router scores shared experts), got false"},
       {"norm_after_topk", false,
@@ -555,16 +555,16 @@ TEST(Families, SharedExpertsThatAreSinks) {
 TEST(Families, MessagesNameTheConfigsOwnModel) {
   EXPECT_EQ(refusedBeside("moonlight-16b-a3b", {{"moe_extra", 1}}),
             "in.json: $.moe_extra: DeepseekV3ForCausalLM has no such key that "
-            "moec knows, and its name says that it may change the layer; if it "
-            "does not, pass --ignore-field=moe_extra");
+            "moec supports, and its name suggests that it may change the "
+            "layer; if it does not, pass --ignore-field=moe_extra");
   json text = json::parse(modelText("granite-3.0-1b-a400m"));
   text["architectures"] = {"GraniteMoeHybridForCausalLM"};
   text["model_type"] = "granitemoehybrid";
   text["moe_extra"] = 1;
   EXPECT_EQ(refused(text.dump()),
             "in.json: $.moe_extra: GraniteMoeHybridForCausalLM has no such key "
-            "that moec knows, and its name says that it may change the layer; "
-            "if it does not, pass --ignore-field=moe_extra");
+            "that moec supports, and its name suggests that it may change the "
+            "layer; if it does not, pass --ignore-field=moe_extra");
   text.erase("moe_extra");
   text.erase("architectures");
   ImportOptions options;

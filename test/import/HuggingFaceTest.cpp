@@ -146,9 +146,9 @@ TEST(HuggingFace, SuspiciousKeysAreNamed) {
     std::string text = changed("mixtral-8x7b", {{key, 1}});
     EXPECT_EQ(refusalOf(text),
               std::string("in.json: $.") + key +
-                  ": MixtralForCausalLM has no such key that moec knows, and "
-                  "its name says that it may change the layer; if it does "
-                  "not, pass --ignore-field=" +
+                  ": MixtralForCausalLM has no such key that moec supports, "
+                  "and its name suggests that it may change the layer; if it "
+                  "does not, pass --ignore-field=" +
                   key);
     ImportOptions options;
     options.ignoreFields = {key};
@@ -255,7 +255,7 @@ TEST(HuggingFace, TypesAndRanges) {
             "in.json: $.torch_dtype: expected bf16, f16 or f32 (or PyTorch's "
             "bfloat16, float16, float32), got the string \"float8_e4m3fn\"");
   EXPECT_EQ(with("dtype", "float16"),
-            "in.json: $.dtype: expected what torch_dtype says, the string "
+            "in.json: $.dtype: expected the value of torch_dtype, the string "
             "\"bfloat16\", got the string \"float16\"");
   EXPECT_EQ(with("dtype", "bfloat16"), "");
 }

@@ -287,7 +287,7 @@ TEST(LayerJson, FieldsThatVllmHasAndThisFormatHasNot) {
             "computes it from moe_parallel_config");
   EXPECT_EQ(refused({{"moe_backend", "auto"}}),
             "in.json: $.moe_backend: no field of this format: the option "
-            "--backend says it");
+            "--backend specifies it");
   EXPECT_EQ(refused({{"hidden_dim_unpadded", 2880}}),
             "in.json: $.hidden_dim_unpadded: no field of this format: say it "
             "as hidden_size, and of padded weights stored_hidden_size");

@@ -226,11 +226,11 @@ TEST(Models, PerLayerListsAndOtherNames) {
             "the number 65");
   EXPECT_EQ(refusalOf(changed("gpt-oss-20b", {{"experts_per_token", 5},
                                               {"quantization_config", {}}})),
-            "in.json: $.experts_per_token: expected what num_experts_per_tok "
-            "says, the number 4, got the number 5");
+            "in.json: $.experts_per_token: expected the value of "
+            "num_experts_per_tok, the number 4, got the number 5");
   EXPECT_EQ(refusalOf(changed("phi-3.5-moe", {{"router_jitter_noise", 0.02}})),
             "in.json: $.router_jitter_noise: expected 0.01 (routing method "
-            "sparsemixer has this threshold alone), got the number 0.02");
+            "sparsemixer supports only this threshold), got the number 0.02");
   EXPECT_EQ(
       refusalOf(changed(
           "dbrx", {{"ffn_config", {{"moe_normalize_expert_weights", 2}}}})),

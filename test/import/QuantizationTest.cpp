@@ -154,8 +154,8 @@ TEST(Quantization, GptqIsRefused) {
                     "the string \"marlin\"");
   EXPECT_EQ(
       read(with(kGptq, {{"format", "gptq"}, {"checkpoint_format", "gptq_v2"}})),
-      kPath + "checkpoint_format: expected what format says, \"gptq\", "
-              "got the string \"gptq_v2\"");
+      kPath + "checkpoint_format: expected the value of format, \"gptq\", got "
+              "the string \"gptq_v2\"");
   EXPECT_EQ(read(with(kGptq, {{"pack_dtype", "int64"}})),
             kPath + "pack_dtype: expected \"int32\" or \"torch.int32\", got "
                     "the string \"int64\"");
@@ -345,9 +345,9 @@ TEST(Quantization, ModelOpt) {
             "fp8_tensor");
   EXPECT_EQ(read({{"quant_method", "modelopt"},
                   {"quantization", {{"quant_algo", "FP8"}, {"bits", 4}}}}),
-            kPath + "quantization.bits: moec knows no such key, and its name "
-                    "says that it may change the experts' weights; if it does "
-                    "not, pass --ignore-field=bits");
+            kPath + "quantization.bits: moec supports no such key, and its "
+                    "name suggests that it may change the experts' weights; if "
+                    "it does not, pass --ignore-field=bits");
   EXPECT_EQ(read(with(kNvfp4, {{"quant_algo", "INT8_SQ"}})),
             kPath + "quant_algo: expected " + kAlgorithms +
                 ", got the string \"INT8_SQ\"");
@@ -610,9 +610,9 @@ TEST(Quantization, PatternsUpToTheirLimit) {
 
 TEST(Quantization, KeysThatNobodyKnows) {
   EXPECT_EQ(read(with(kGptq, {{"hadamard_size", 64}})),
-            kPath + "hadamard_size: moec knows no such key, and its name says "
-                    "that it may change the experts' weights; if it does not, "
-                    "pass --ignore-field=hadamard_size");
+            kPath + "hadamard_size: moec supports no such key, and its name "
+                    "suggests that it may change the experts' weights; if it "
+                    "does not, pass --ignore-field=hadamard_size");
   ImportOptions ignoring;
   ignoring.ignoreFields = {"hadamard_size"};
   EXPECT_EQ(read(with(kGptq, {{"hadamard_size", 64}}), ignoring),

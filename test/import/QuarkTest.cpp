@@ -220,8 +220,8 @@ TEST(Quark, WhatIsNoSchemeIsRefused) {
   some["layer_type_quant_config"]["Linear"] = {{"weight", mxfp4}};
   EXPECT_EQ(refused(some),
             path +
-                "layer_type_quant_config: expected none: modules are told "
-                "apart by layer_quant_config, got an object; " +
+                "layer_type_quant_config: expected none: modules are "
+                "identified by layer_quant_config, got an object; " +
                 schemes);
   some = quark(tensor, tensor);
   some.erase("global_quant_config");

@@ -40,8 +40,8 @@ TEST(Refusals, FieldsThatThisFormatHasNot) {
       {"shared_expert_prefix", "say n_shared_experts"},
       {"defer_moe_finalize_max_num_tokens",
        "defer_moe_finalize is for every token count"},
-      {"device", "the options --arch and --gpu say it"},
-      {"max_num_tokens", "the option --max-tokens says it"},
+      {"device", "the options --arch and --gpu specify it"},
+      {"max_num_tokens", "the option --max-tokens specifies it"},
       {"max_capture_size", "every token count can be captured"}};
   for (auto [field, reason] : ofLayer)
     EXPECT_EQ(refused({{field, 8}}),
@@ -92,7 +92,7 @@ TEST(Refusals, LayerJson) {
   options.noSharedExperts = true;
   EXPECT_EQ(refused({}, options),
             "in.json: --no-shared-experts: expected no --no-shared-experts "
-            "with a layer JSON, where n_shared_experts says it");
+            "with a layer JSON, whose n_shared_experts specifies it");
   options = {};
   options.accumulate = "half";
   EXPECT_EQ(refused({}, options),
@@ -123,20 +123,19 @@ TEST(Refusals, AllMistakesOfALayerJson) {
 }
 
 TEST(Refusals, AllMistakesOfAConfig) {
-  EXPECT_EQ(refusalOf(changed("qwen3-30b-a3b", {{"num_experts", nullptr},
-                                                {"num_expert", 128},
-                                                {"num_experts_per_tok", "8"},
-                                                {"norm_topk_prob", 1},
-                                                {"moe_colour", 1}})),
-            "in.json: $.num_experts: expected an integer from 1 to 65536, got "
-            "nothing; did you mean it by \"num_expert\"?\n"
-            "in.json: $.num_experts_per_tok: expected an integer from 1 to "
-            "65536, got the string \"8\"\n"
-            "in.json: $.norm_topk_prob: expected true or false, got the number "
-            "1\n"
-            "in.json: $.moe_colour: Qwen3MoeForCausalLM has no such key that "
-            "moec knows, and its name says that it may change the layer; if it "
-            "does not, pass --ignore-field=moe_colour");
+  EXPECT_EQ(
+      refusalOf(changed("qwen3-30b-a3b", {{"num_experts", nullptr},
+                                          {"num_expert", 128},
+                                          {"num_experts_per_tok", "8"},
+                                          {"norm_topk_prob", 1},
+                                          {"moe_colour", 1}})),
+      "in.json: $.num_experts: expected an integer from 1 to 65536, got "
+      "nothing; did you mean it by \"num_expert\"?\nin.json: "
+      "$.num_experts_per_tok: expected an integer from 1 to 65536, got the "
+      "string \"8\"\nin.json: $.norm_topk_prob: expected true or false, got "
+      "the number 1\nin.json: $.moe_colour: Qwen3MoeForCausalLM has no such "
+      "key that moec supports, and its name suggests that it may change the "
+      "layer; if it does not, pass --ignore-field=moe_colour");
 }
 
 TEST(Refusals, MessagesHaveTheInputsWords) {

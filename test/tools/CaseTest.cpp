@@ -76,10 +76,10 @@ protected:
 TEST_F(Cases, BytesBesideABufferAreSeen) {
   constexpr int64_t kBytes = 100;
   for (const auto &[at, said] :
-       {std::pair(int64_t(-1), "a byte was written 1 bytes before its begin"),
+       {std::pair(int64_t(-1), "a byte was written 1 bytes before its start"),
         {int64_t(0), ""},
         {kBytes - 1, ""},
-        {kBytes, "a byte was written 0 bytes behind its end"}}) {
+        {kBytes, "a byte was written 0 bytes past its end"}}) {
     auto made = GuardedBuffer::create(*device, kBytes, 3, /*poison=*/true);
     ASSERT_TRUE(made) << made.error().message;
     EXPECT_EQ(*made->damage(), "");

@@ -183,14 +183,14 @@ TEST_F(GivenTensors, RefusesWhatContradicts) {
               HasSubstr("--output writes one run: expected one token count and "
                         "one routing pattern"));
   EXPECT_THAT(refused(input("logits", "logits") + " --routing=uniform", 2),
-              HasSubstr("--routing says how logits are drawn"));
+              HasSubstr("--routing specifies how logits are drawn"));
   EXPECT_THAT(refused(input("x", "x") + " --prebuild", 2),
               HasSubstr("--prebuild runs nothing"));
   EXPECT_THAT(refused(input("logits", "logits") + input("given_ids", "ids"), 2),
               HasSubstr("expected logits, or given_ids and given_weights, got "
                         "both"));
   EXPECT_THAT(refused(input("w2", "x") + " --weights=" + root, 2),
-              HasSubstr("expected no stored weight beside --weights, got w2"));
+              HasSubstr("expected no stored weight with --weights, got w2"));
 }
 
 namespace {

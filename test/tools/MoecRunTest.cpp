@@ -126,11 +126,12 @@ TEST_F(MoecRun, TheLayerAgreesWithTheValues) {
   };
   EXPECT_EQ(change("ids", [](Value &v) { v.elementTypes = {"i8"}; }),
             "value ids has elements of i8, expected i32");
-  EXPECT_EQ(change("out", [](Value &v) { v.shape.clear(); }),
-            "value out has no extents, expected 16 as layer.hidden_size says");
+  EXPECT_EQ(
+      change("out", [](Value &v) { v.shape.clear(); }),
+      "value out has no extents, expected 16 as layer.hidden_size specifies");
   EXPECT_EQ(change("weights", [](Value &v) { v.shape.back() = 1; }),
             "layer.top_k of the manifest makes the last extent of value "
-            "weights 2, but its shape says 1");
+            "weights 2, but its shape has 1");
 
   // A rank counts the tokens of the experts that it holds.
   layer = good;

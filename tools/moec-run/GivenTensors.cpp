@@ -87,7 +87,7 @@ Result<void> moec::run::checkNames(const Options &options,
   for (const Value &value : manifest.values)
     if (value.role == ValueRole::StoredWeight && files.contains(value.name))
       return invalidArgument(
-          "--input: expected no stored weight beside --weights, got {}",
+          "--input: expected no stored weight with --weights, got {}",
           value.name);
   return {};
 }

@@ -51,7 +51,7 @@ Result<std::string> GuardedBuffer::damage() const {
         offset >= 0)
       return fmt::format("a byte was written {} bytes {}",
                          behind ? offset : reference::kCanaryBytes - offset,
-                         behind ? "behind its end" : "before its begin");
+                         behind ? "past its end" : "before its start");
   }
   return std::string();
 }

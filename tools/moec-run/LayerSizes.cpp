@@ -35,14 +35,14 @@ struct TypeRow {
 
 static Result<void> checkExtent(const Row &row, const Value &value) {
   if (value.shape.empty())
-    return invalidManifest("value {} has no extents, expected {} as layer.{} "
-                           "says",
-                           row.value, row.extent, row.field);
+    return invalidManifest(
+        "value {} has no extents, expected {} as layer.{} specifies", row.value,
+        row.extent, row.field);
   const Expression &extent =
       row.isLast ? value.shape.back() : value.shape.front();
   if (extent.constant() != std::optional(row.extent))
     return invalidManifest("layer.{} of the manifest makes the {} extent of "
-                           "value {} {}, but its shape says {}",
+                           "value {} {}, but its shape has {}",
                            row.field, row.isLast ? "last" : "first", row.value,
                            row.extent, extent.text());
   return {};

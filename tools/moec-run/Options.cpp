@@ -138,8 +138,8 @@ static std::string checkFiles(const CLI::App &app, Options &options) {
   const auto &files = options.inputFiles;
   if (app.count("--routing") &&
       (files.contains("logits") || files.contains("given_ids")))
-    return "--routing says how logits are drawn: expected none with logits or "
-           "given_ids of --input";
+    return "--routing specifies how logits are drawn: expected none with "
+           "logits or given_ids of --input";
   return "";
 }
 

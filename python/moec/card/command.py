@@ -29,7 +29,7 @@ def _parser(kind: type[argparse.ArgumentParser]) -> argparse.ArgumentParser:
         description="Checks moec on the GPU of this machine, within a limit of time: small layers of each scheme against the\n"
         "reference, layers whose sums are exact against the bits that the emulator put out, and times of five layers\n"
         "of models. The result is a file of less than 100 KB without names of users, hosts and folders.\n"
-        "docs/status.md says how to send it.",
+        "docs/status.md explains how to send it.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -80,5 +80,5 @@ def command(arguments: Sequence[str], kind: type[argparse.ArgumentParser] = argp
     except OSError as error:
         print(f"moec doctor --gpu: cannot write {path}: {error.strerror}", file=sys.stderr)
         return 1
-    print(text if given.json else f"{result}\n{path} has the result: docs/status.md says how to send it")
+    print(text if given.json else f"{result}\n{path} has the result: docs/status.md explains how to send it")
     return 0 if result.is_right() else 1

@@ -147,7 +147,7 @@ class Packing:
         known = {*stored.values(), *self.plan.scheme.unused, *self.biases.values(), *self.kept}
         if present - known:
             raise NotSupported(
-                f"layer {self.name}: moec does not know the parameters {', '.join(sorted(present - known))} of "
+                f"layer {self.name}: moec does not support the parameters {', '.join(sorted(present - known))} of "
                 f"{type(layer.quant_method).__name__}; expected {', '.join(sorted(known))}"
             )
         return weights | self.others

@@ -41,7 +41,7 @@ def device_of(given: Any, choice: Choice) -> torch.device:
     if device.type not in ("cuda", "cpu") or torch.version.hip is not None:
         raise Refused(f"the device {device}; moec takes GPUs of NVIDIA")
     if device.type == "cpu" and not choice.explicit:
-        raise Refused("the processor, on which moec runs for tests alone")
+        raise Refused("the processor, on which moec runs only for tests")
     if device.type == "cuda" and device.index is None:
         return torch.device("cuda", torch.cuda.current_device())
     return device

@@ -199,7 +199,7 @@ def not_loaded(layer: Any, needed: set[str]) -> str:
     """
     info = get_layerwise_info(layer)
     if not info.can_load():
-        raise NotSupported(f"layer {layer.layer_name}: moec takes weights again from vLLM's reload_weights alone")
+        raise NotSupported(f"layer {layer.layer_name}: moec accepts new weights only from vLLM's reload_weights")
     places = None if layer._expert_map is None else layer._expert_map.tolist()
     local = [expert for expert in range(layer.global_num_experts) if places is None or places[expert] >= 0]
     loaded: dict[str, set[Any]] = collections.defaultdict(set)

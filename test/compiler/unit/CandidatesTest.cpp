@@ -299,8 +299,8 @@ TEST(Candidates, WhyGroupsAreQuantizedApart) {
   MatmulProblem scaled = wide;
   scaled.tileRows = 64, scaled.groupScales = false, scaled.rowScales = true;
   EXPECT_EQ(wgmma.whyGroupsApart(scaled),
-            "engine 'wgmma' has no room for scales of rows beside groups in "
-            "tiles of up to 64 rows");
+            "engine 'wgmma' has no room for per-row scales in addition to "
+            "groups in tiles of up to 64 rows");
   scaled.tileRows = 128, scaled.maxTokens = 129;
   EXPECT_EQ(wgmma.whyGroupsApart(scaled), std::nullopt);
   for (int64_t rows : {16, 64, 128})

@@ -39,7 +39,7 @@ TEST(HtmlPage, ShowsAllOfAReport) {
         "not_requested", "another was asked", "1 to 64 tokens",
         "2 launches, workspace 4.0 KiB at 64 tokens, predicted 25.0 µs at 64",
         "tile 64x128x64, 4 pipeline stages, warps 4+8",
-        "begins before the launch above ends", "entry moec_gate_up_1",
+        "starts before the launch above ends", "entry moec_gate_up_1",
         "in place of w13", "rows * 2",
         "t: 4.0 KiB at offset 0 B, launches 1 to 2"})
     EXPECT_THAT(page, HasSubstr(part));

@@ -230,10 +230,9 @@ TEST_F(LoadTest, LocalMemory) {
   fakeGpu()->localBytes[entry] = 48;
   auto loaded = load();
   ASSERT_TRUE(loaded) << loaded.error().message;
-  EXPECT_THAT(
-      warnings.all,
-      HasSubstr("kernel waits on fake GPU uses 48 bytes of local memory "
-                "a thread beside 168 registers"));
+  EXPECT_THAT(warnings.all,
+              HasSubstr("kernel waits on fake GPU uses 48 bytes of local "
+                        "memory per thread in addition to 168 registers"));
   EXPECT_THAT(warnings.all, Not(HasSubstr("kernel route")));
   auto report = nlohmann::json::parse((*loaded)->report().json());
   EXPECT_EQ(report["kernels"].back()["local_bytes"], 48);

@@ -603,8 +603,7 @@ TEST_F(Windows, OptionsThatDoNotFitAreNamed) {
   };
   moec_comm_options options = optionsOf(0);
   options.group = group, options.window = Meeting::window;
-  EXPECT_EQ(problem(options),
-            "window: expected all_gather beside it, got none");
+  EXPECT_EQ(problem(options), "window: expected all_gather with it, got none");
   options.window = nullptr, options.nccl_windows = 1;
   EXPECT_EQ(problem(options), "nccl_path and nccl_windows are not of ranks "
                               "without NCCL; leave them zero");

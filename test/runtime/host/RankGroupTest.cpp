@@ -392,7 +392,7 @@ TEST(RankGroup, AWaitThatEndedSaysWhy) {
                                   "5, in run 7 of the context")));
   EXPECT_EQ(problem(unsigned(ExchangeEnd::PeerBroke)).second,
             "another rank ended the exchange of rank 0 in run 7 of the "
-            "context; its own error says why");
+            "context; its own error gives the reason");
   EXPECT_EQ(problem(99).first, ErrorCode::Internal);
 
   // So does the communicator, as long as it has the window.

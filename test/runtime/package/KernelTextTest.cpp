@@ -80,20 +80,20 @@ TEST(KernelText, refusesWhatOpensAFile) {
       {"int a;\0#include "s + file, "byte 0x00 at 6"},
       {"#inc\\ \nlude " + file, "no blank between a backslash"},
       // Names that are put together.
-      {"#define CAT(a, b) a##b\n", "'##' in a #define alone"},
-      {"#define CAT(MOE_a, b) MOE_a##b\n", "'##' in a #define alone"},
-      {"#define CAT(MOE_a...) MOE_a##b\n", "'##' in a #define alone"},
-      {"#define CAT(b) __VA_OPT__(MOE_)##b\n", "'##' in a #define alone"},
-      {"#define CAT(b) 1MOE_##b\n", "'##' in a #define alone"},
-      {"#define X MOE_\\\n1\nMOE_a##b\n", "'##' in a #define alone"},
-      {"MOE_a##b\n", "'##' in a #define alone"},
-      {"#if C(MOE_a, b) MOE_a##b\n", "'##' in a #define alone"},
-      {"#undef MOE_a##b\n", "'##' in a #define alone"},
+      {"#define CAT(a, b) a##b\n", "'##' only in a #define"},
+      {"#define CAT(MOE_a, b) MOE_a##b\n", "'##' only in a #define"},
+      {"#define CAT(MOE_a...) MOE_a##b\n", "'##' only in a #define"},
+      {"#define CAT(b) __VA_OPT__(MOE_)##b\n", "'##' only in a #define"},
+      {"#define CAT(b) 1MOE_##b\n", "'##' only in a #define"},
+      {"#define X MOE_\\\n1\nMOE_a##b\n", "'##' only in a #define"},
+      {"MOE_a##b\n", "'##' only in a #define"},
+      {"#if C(MOE_a, b) MOE_a##b\n", "'##' only in a #define"},
+      {"#undef MOE_a##b\n", "'##' only in a #define"},
       {"#define C(MOE_a, b, define) #define X MOE_a##b\n",
-       "'##' in a #define alone"},
+       "'##' only in a #define"},
       {"/*\n#define X(q) */ #define C(MOE_a, b) MOE_a##b\n", "no comment on"},
       {"/* #define X(q) */ #define C(MOE_a, b) MOE_a##b\n",
-       "'##' in a #define alone"},
+       "'##' only in a #define"},
   };
   for (const Row &row : tricks) {
     Result<std::set<std::string>> names = includedNames(row.text);
@@ -117,8 +117,8 @@ TEST(KernelText, aPackageIncludesItsOwnHeadersAlone) {
       ASSERT_FALSE(valid) << path << " " << name;
       EXPECT_THAT(valid.error().message,
                   HasSubstr("file '"s + path +
-                            "': expected it to include names of the kernel's "
-                            "`headers` alone, got '" +
+                            "': expected it to include only names of the "
+                            "kernel's `headers`, got '" +
                             name + "'"));
     }
   PackageFiles package = tinyPackage();

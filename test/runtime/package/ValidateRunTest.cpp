@@ -59,7 +59,7 @@ static std::vector<Row> variantRows() {
        CHANGE(t.variants[1].launches[4].grid.ctasPerSm = 3)},
       {"targets[0].variants[1].launches[4].grid.tiles", "cluster's 2 CTAs",
        CHANGE(t.variants[1].launches[4].grid.tiles = kTokens)},
-      {"targets[0].variants[1].launches[4].grid.persistent", "in x alone",
+      {"targets[0].variants[1].launches[4].grid.persistent", "only in x",
        CHANGE(t.kernels[8].cluster = {2, 2, 1})},
       {"targets[0].variants[1].launches[4].grid.ctas[0]", "constant",
        CHANGE(t.variants[1].launches[4].grid.persistent = false,

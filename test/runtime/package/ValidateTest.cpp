@@ -76,7 +76,7 @@ static std::vector<Row> valueRows() {
       {"values[2].element_types[1]", "'i32' again",
        CHANGE(m.values[2].elementTypes = {"i32", "i32"})},
       {"targets[0].kernels[0].arguments.fields[0]",
-       "a field of kind element_type beside the pointer to 'logits', which a "
+       "a field of kind element_type next to the pointer to 'logits', which a "
        "run may give as f32 or f16 or bf16, got none",
        CHANGE(t.kernels[0].arguments.fields[1].value = "given_ids")},
       {"values[5].element_types", "only an input",
@@ -102,13 +102,13 @@ static std::vector<Row> valueRows() {
       {"targets[0].values[0].may_alias", "at least the 4096 bytes",
        CHANGE(m.values[5].shape[2] = Expression(8))},
       {"layer.stored_quant",
-       "expected it with realization 'weight_only' alone, got realization "
+       "expected it only with realization 'weight_only', got realization "
        "'emulated'",
        CHANGE(m.layer["stored_quant"] = nlohmann::json::object();
               m.layer["realization"] = "emulated")},
       {"layer.stored_quant", "got realization 'weight_only'",
        CHANGE(m.layer["realization"] = "weight_only")},
-      {"layer.left_out", "expected it with stored_quant alone",
+      {"layer.left_out", "expected it only with stored_quant",
        CHANGE(m.layer["left_out"] = nlohmann::json::array())},
       {"layer.left_out", "objects with the texts 'value' and 'because'",
        CHANGE(leaveOut(m, nlohmann::json::array({{{"value", "a1_scale"}}})))},

@@ -728,7 +728,7 @@ TEST(CheckTensors, Shards) {
   folder.write("b.safetensors", fileOf({}));
   EXPECT_EQ(model.said(folder.path),
             "DIR/b.safetensors: expected tensor '" + name +
-                "', which the index says to be there, got a file without it");
+                "', which the index lists, got a file without it");
   std::filesystem::remove(folder.path + "/b.safetensors");
   EXPECT_NE(model.said(folder.path).find("cannot open"), std::string::npos);
 }

@@ -102,16 +102,16 @@ TEST(Safetensors, Refused) {
             "got [0,8], 8 bytes");
   EXPECT_EQ(errorOf(R"({"a":{"dtype":"U8","shape":[5],"data_offsets":[0,5]},)"
                     R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})"),
-            "in: tensor 'b': expected data_offsets that begin at 5, where the "
-            "tensor before ends, got 4");
+            "in: tensor 'b': expected data_offsets that start at 5, where the "
+            "previous tensor ends, got 4");
   // A byte that is of no tensor: between two, and before the first.
   EXPECT_EQ(errorOf(R"({"a":{"dtype":"U8","shape":[3],"data_offsets":[0,3]},)"
                     R"("b":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}})"),
-            "in: tensor 'b': expected data_offsets that begin at 3, where the "
-            "tensor before ends, got 4");
+            "in: tensor 'b': expected data_offsets that start at 3, where the "
+            "previous tensor ends, got 4");
   EXPECT_EQ(one(R"("dtype":"U8","shape":[7],"data_offsets":[1,8])"),
-            "in: tensor 'a': expected data_offsets that begin at 0, where the "
-            "tensor before ends, got 1");
+            "in: tensor 'a': expected data_offsets that start at 0, where the "
+            "previous tensor ends, got 1");
 }
 
 TEST(Safetensors, HeadersAreStrictJson) {

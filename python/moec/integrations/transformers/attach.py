@@ -100,13 +100,13 @@ def type_of_input(model: Any, found: Found) -> torch.dtype:
     for dtype in candidates:
         if dtype in NAMES_OF_TYPES:
             return dtype
-    raise InvalidArgument(f"{found.name}: expected a weight of bfloat16, float16 or float32, which says the input's type")
+    raise InvalidArgument(f"{found.name}: expected a weight of bfloat16, float16 or float32, which defines the input's type")
 
 
 def top_k_of(found: Found, top_k: int | None) -> int:
     number = found.top_k if top_k is None else top_k
     if number is None:
-        raise InvalidArgument(f"{found.name}: no module beside it has top_k, the experts of a token; give attach(model, top_k=N)")
+        raise InvalidArgument(f"{found.name}: no neighboring module has top_k (experts per token); pass attach(model, top_k=N)")
     return number
 
 

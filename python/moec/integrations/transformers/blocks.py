@@ -93,7 +93,7 @@ def block_of(model: Any, found: Found) -> tuple[Any, Any]:
     if len(routers) != 1 or ROUTERS[type(routers[0]).__name__].block != name:
         known = ", ".join(router.block for router in ROUTERS.values())
         raise InvalidArgument(
-            f"{found.name}: its block is a {name}; replace_blocks knows {known}. attach(model) supports its experts"
+            f"{found.name}: its block is a {name}; replace_blocks supports {known}. attach(model) supports its experts"
         )
     return block, routers[0]
 
@@ -111,7 +111,7 @@ def check_logits(label: str, router: Any, x: torch.Tensor) -> None:
     kind = ROUTERS[type(router).__name__]
     own = type(router).forward(router, x)
     if not (isinstance(own, tuple) and len(own) == 3 and torch.equal(own[0], kind.logits(router, x))):
-        raise InvalidArgument(f"{label}: its router is not the {type(router).__name__} that replace_blocks knows")
+        raise InvalidArgument(f"{label}: its router is not the {type(router).__name__} that replace_blocks supports")
 
 
 def check_routing(label: str, router: Any, made: Prepared, x: torch.Tensor) -> float:

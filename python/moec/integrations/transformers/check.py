@@ -96,7 +96,7 @@ def sample(label: str, module: Any, *, hidden: int, top_k: int, dtype: torch.dty
     except Exception as error:
         raise InvalidArgument(f"{label}: its own forward fails in the check, so that moec cannot be compared: {error}") from error
     if not bool(out.isfinite().all()):
-        raise InvalidArgument(f"{label}: its own forward gives numbers that are not finite in the check; are its weights loaded?")
+        raise InvalidArgument(f"{label}: its own forward returned non-finite values in the check; are its weights loaded?")
     return Sample(x, ids, weights, out)
 
 

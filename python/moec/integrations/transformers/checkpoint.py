@@ -56,7 +56,7 @@ def _descriptor(found: dict[str, Any]) -> dict[str, Any]:
     names |= {"alpha_or_gscale": "second_scale_type", "zp": "zero_point_type"}
     others = {"second_per_row", "scale_rule"}
     if unknown := set(found) - set(names.values()) - others:
-        raise NotSupported(f"the checkpoint's scheme has {', '.join(sorted(unknown))}, which load_experts does not know")
+        raise NotSupported(f"the checkpoint's scheme has {', '.join(sorted(unknown))}, which load_experts does not support")
     made = {name: found[own] for name, own in names.items() if found.get(own)}
     return made | {name: found[name] for name in others if found.get(name)}
 

@@ -162,7 +162,7 @@ def _tensors(label: str, module: Any, used: list[str]) -> dict[str, torch.Tensor
         made[name] = plain_tensor(label, name, parameter)
     for name, _ in [*module.named_parameters(), *module.named_buffers()]:
         if name not in made:
-            raise InvalidArgument(f"{label} has a tensor '{name}', which moec does not use; expected {', '.join(used)} alone")
+            raise InvalidArgument(f"{label} has a tensor '{name}', which moec does not use; expected only {', '.join(used)}")
     if len(devices := {str(tensor.device) for tensor in made.values()}) != 1:
         raise InvalidArgument(f"{label}: expected all weights on one device, got {', '.join(sorted(devices))}")
     return made
@@ -195,7 +195,7 @@ def _scheme(
     codes, scale = tensors[weights["w13"]], tensors.get(weights.get("w13_scale", ""))
     if scale is None or scale.dtype not in SCALES:
         got = "none" if scale is None else scale.dtype
-        raise InvalidArgument(f"{label}: expected scales of float32 or float8_e8m0fnu beside {codes.dtype}, got {got}")
+        raise InvalidArgument(f"{label}: expected scales of float32 or float8_e8m0fnu with {codes.dtype}, got {got}")
     type_of_scale, block = SCALES[scale.dtype], module.block_size
     if static:
         for name in (weights["a1_scale"], weights["a2_scale"]):
