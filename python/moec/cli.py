@@ -78,7 +78,7 @@ def _warmup_parser() -> argparse.ArgumentParser:
     ranks.add_argument("--rank", type=int, metavar="R", help="one rank; absent: all ranks of --tp, --pcp and --dp")
     ranks.add_argument("--all-ranks", action="store_true", help="all ranks, also of a layout that MODEL itself specifies")
     parser.add_argument("--layer", type=int, nargs="+", metavar="N", help="layers of the model; absent: all that have experts")
-    parser.add_argument("--max-tokens", type=int, default=8192, metavar="N", help="maximum number of tokens of a run (default: 8192)")
+    parser.add_argument("--max-tokens", type=int, default=8192, metavar="N", help="maximum tokens of a run (default: 8192)")
     parser.add_argument("--no-shared-experts", action="store_true", help="the caller computes the shared experts")
     parser.add_argument(
         "--ignore-field", nargs="+", type=_words, metavar="KEY", help="keys of config.json without influence on the layer"
