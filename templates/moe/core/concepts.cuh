@@ -36,7 +36,7 @@ namespace moe {
 /// Checks the members that the Config of every kernel has.
 template <class Config> constexpr bool checkCommonConfig() {
   MOE_REQUIRE_TYPE(Config, Args, "the argument block of the kernel");
-  MOE_REQUIRE_VALUE(Config, kThreads, "threads of a CTA");
+  MOE_REQUIRE_VALUE(Config, kThreads, "threads per CTA");
   MOE_REQUIRE_VALUE(Config, kProgrammatic, "launched programmatically");
   MOE_REQUIRE_VALUE(Config, kCpAsync, "the arch has cp.async");
   static_assert(Config::kThreads % 32 == 0 && Config::kThreads <= 1024,
@@ -145,7 +145,7 @@ inline constexpr bool spreadsCodes = requires { requires Mma::kSpreadsCodes; };
 ///   kColumns, heldCol(s), colSlot(i): like kRows, heldRow and rowSlot, for
 ///     columns; present if groups of weights along k have scales
 template <class F> constexpr bool checkFragment() {
-  MOE_REQUIRE_VALUE(F, kSize, "number of accumulators of a thread");
+  MOE_REQUIRE_VALUE(F, kSize, "number of accumulators per thread");
   MOE_REQUIRE_VALUE(F, kRun, "number of consecutive accumulators in a row");
   MOE_REQUIRE_VALUE(F, kTokensAreColumns,
                     "true if the rows of an accumulator are weight rows");

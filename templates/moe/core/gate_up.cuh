@@ -7,7 +7,7 @@
 //
 // Packed weights hold kInterleave gate rows, their up rows, the next gate rows,
 // and so on. A policy describes the order in which the checkpoint stores the
-// rows, because biases and scales are read in stored order:
+// rows, because biases and scales are read in the checkpoint's row order:
 //   row<kHalf>(up, i)  the stored row of gate row i, or of up row i if `up`;
 //                      there are kHalf gate rows and kHalf up rows
 //   kUpFirst           true if, of two parameters of which one belongs to all

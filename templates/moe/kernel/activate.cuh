@@ -80,7 +80,7 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
   auto activation =
       activationOf<Config>(args, detail::expertOf<Config>(args.offsets, row));
   // Adds the adapters' addend to column c of the row. The addend's columns are
-  // in stored order, all gates before all ups.
+  // in the checkpoint's row order, all gates before all ups.
   auto added = [&](float value, int c) {
     if constexpr (requires { args.addend; })
       if (args.addend)

@@ -7,7 +7,7 @@
 //
 // The input rows are already grouped by expert: each expert has `tokens` slots,
 // of which the first expert_num_tokens[expert] hold rows. Rows are not sorted.
-// One CTA divides each expert's rows into tiles, as kernel permute does.
+// One CTA divides each expert's rows into tiles, as kernel `permute` does.
 //
 // Args, in order:
 //   expert_num_tokens: int [E_local], the number of rows per expert, clamped to
@@ -32,8 +32,8 @@ namespace moe {
 template <class Config> constexpr bool checkBatchConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
-  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
+  MOE_REQUIRE_VALUE(Config, kTileRows, "rows per tile of the matmuls");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of rows per tile");
   return true;
 }
 

@@ -43,7 +43,7 @@ template <class Config> constexpr bool checkCombineConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Partial, "element type of the partial sums");
   MOE_REQUIRE_TYPE(Config, Output, "element type of the output");
-  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs per token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
   MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
   MOE_REQUIRE_VALUE(

@@ -45,7 +45,7 @@ template <class Config> constexpr bool checkCombineSendBackConfig() {
   MOE_REQUIRE_VALUE(Config, kRanks, "ranks that tokens come from");
   MOE_REQUIRE_VALUE(Config, kExperts,
                     "experts that are distributed over ranks, or 0");
-  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs per token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
   MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
   MOE_REQUIRE_VALUE(

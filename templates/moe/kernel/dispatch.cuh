@@ -46,8 +46,8 @@ template <class Config> constexpr bool checkDispatchConfig() {
   MOE_REQUIRE_VALUE(Config, kRanks, "ranks that tokens come from");
   MOE_REQUIRE_VALUE(Config, kExperts,
                     "experts that are distributed over ranks, or 0");
-  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
-  MOE_REQUIRE_VALUE(Config, kXBytes, "bytes of a row of x");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs per token");
+  MOE_REQUIRE_VALUE(Config, kXBytes, "bytes per row of x");
   MOE_REQUIRE_VALUE(Config, kScaleBytes, "bytes of a row's scales, or 0");
   MOE_REQUIRE_VALUE(Config, kSecondScaleBytes,
                     "bytes of a row's second scales, or 0");

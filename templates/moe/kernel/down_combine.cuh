@@ -16,7 +16,8 @@
 // the inputs of routing, so routing runs before griddepcontrol.wait.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
-//   logits .. local_begin: as in route.cuh
+//   the arguments logits through local_begin of kernel `route`, which include
+//     the optional ones (moe/routing/few.cuh)
 //   lhs: Input [pairs, kK], the rows that the first launch wrote
 //   static_scale: float [kScales] [if StaticTensor]
 //   rhs: Weight [experts, kN, kK]
@@ -330,8 +331,9 @@ template <class Config> struct DownCombineSlabs {
     }
   }
 
-  /// Stores a unit's output columns for all tokens. Before, it adds biases and
-  /// addends, multiplied by the weights of their rows, and then the residual.
+  /// Stores a unit's output columns for all tokens. Before that, it adds biases
+  /// and addends, each multiplied by its pair's routing weight, and then the
+  /// residual.
   template <class Stream>
   static __device__ __forceinline__ void finish(const Stream &stream,
                                                 int item) {

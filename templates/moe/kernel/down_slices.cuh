@@ -64,25 +64,25 @@ template <class Config> constexpr bool checkDownSlicesConfig() {
   MOE_REQUIRE_VALUE(Config, kN, "rows of rhs");
   MOE_REQUIRE_VALUE(Config, kK, "columns of lhs and rhs");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts in rhs");
-  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs per token");
   MOE_REQUIRE_VALUE(Config, kBias, "true if a bias is added");
   MOE_REQUIRE_VALUE(
       Config, kTilesEarly,
       "the row order is final before the predecessor launch ends");
-  MOE_REQUIRE_VALUE(Config, kRows, "maximum number of rows of a CTA");
-  MOE_REQUIRE_VALUE(Config, kTokens, "maximum number of tokens of a CTA");
+  MOE_REQUIRE_VALUE(Config, kRows, "maximum number of rows per CTA");
+  MOE_REQUIRE_VALUE(Config, kTokens, "maximum number of tokens per CTA");
   using Schedule = typename Config::Schedule;
-  MOE_REQUIRE_VALUE(Schedule, kTileM, "rows of a tile");
-  MOE_REQUIRE_VALUE(Schedule, kTileN, "columns of a slice");
-  MOE_REQUIRE_VALUE(Schedule, kTileK, "elements of k of a pipeline stage");
+  MOE_REQUIRE_VALUE(Schedule, kTileM, "rows per tile");
+  MOE_REQUIRE_VALUE(Schedule, kTileN, "columns per slice");
+  MOE_REQUIRE_VALUE(Schedule, kTileK, "elements along k per pipeline stage");
   MOE_REQUIRE_VALUE(Schedule, kStages, "pipeline stages");
   MOE_REQUIRE_VALUE(Schedule, kBuffers, "slices that are stored at a time");
   MOE_REQUIRE_VALUE(Schedule, kOtherWarpgroups,
                     "warpgroups that are not consumers");
   MOE_REQUIRE_VALUE(Schedule, kProducerRegisters,
-                    "registers of a thread of the producer warps");
+                    "registers per producer thread");
   MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters,
-                    "registers of a thread of the consumer warps");
+                    "registers per consumer thread");
   MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "resident CTAs per SM");
   static_assert(!Config::Activation::kGated, "the second matmul has no gate");
   static_assert(checkQuantPolicy<typename Config::Quant>());

@@ -38,7 +38,7 @@ template <class Config> constexpr bool checkFinalizeConfig() {
   MOE_REQUIRE_VALUE(Config, kRanks, "ranks that send partial sums");
   MOE_REQUIRE_VALUE(Config, kExperts,
                     "experts that are distributed over ranks, or 0");
-  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs per token");
   MOE_REQUIRE_VALUE(Config, kHidden, "columns");
   MOE_REQUIRE_VALUE(Config, kColumnBlocks, "CTAs that share a token");
   MOE_REQUIRE_VALUE(Config, kIdsEarly,

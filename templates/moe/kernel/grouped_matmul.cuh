@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A grouped GEMM with one problem per expert. For each sorted row r of lhs:
+// A grouped GEMM with one problem per expert. For each sorted row r:
 //
-//   result[r, :] = activation(lhs[r, :] * rhs[expert of r]^T + bias)
+//   result[r, :] = activation(a[r, :] * rhs[expert of r]^T + bias)
 //
+// a[r, :] is row r of lhs, or the lhs row of its token if kGather (see `rows`).
 // Sorted rows are (token, expert) pairs in the order of their experts. The list
 // `tiles` divides them into row tiles of at most kTileM rows of one expert. A
 // CTA computes one output tile at a time: a row tile by kTileN weight rows. The
@@ -28,27 +29,28 @@
 //
 //   lhs: Input [lhs rows, kK]
 //   lhs_row_stride: long long, in elements [unless lhs is a TensorMap]
-//   rows: int [sorted rows], the pair index of each sorted row. Sorted row r
-//     reads row rows[r] / kPairs of lhs. Without `rows` it reads row r. [if
-//     kGather]
+//   rows: int [sorted rows], the index token * kPairs + i of each sorted row's
+//     pair. Sorted row r multiplies row rows[r] / kPairs of lhs. [if kGather;
+//     otherwise it multiplies row r]
 //   tiles: int4 [capacity], row tiles {expert, first row, end row, count}. Only
-//     warp-specialized engines use the last word; see kCounts below.
-//   tile_count: int [3], {number of row tiles, cursor of the layer's first
-//     matmul, cursor of its second matmul}
+//     warp-specialized engines use `count`; see kCounts.
+//   tile_count: int [3 or more], {number of row tiles, cursor of the layer's
+//     first matmul, cursor of its second matmul}; this kernel uses the first
+//     three
 //   rhs: Weight [experts, kN, kK], the packed weights; kInterleave specifies
 //     their gate and up row order
 //   lhs_scale: type and shape are listed below [if lhs has scales]
 //   rhs_scale: type and shape are listed below [if rhs has scales]
 //   rhs_second_scale: float, the scales of rhs_scale. The shape is in
-//     moe/quant/dequantize.cuh; with block scales, it is [experts, 2 for gate
-//     and up, else 1]. [if rhs_scale has second scales]
+//     moe/quant/dequantize.cuh; with block scales, it is [experts, 2] with
+//     gate and up, else [experts, 1]. [if rhs_scale has second scales]
 //   rhs_zero_point: moe::i8, shape of rhs_scale [if Config::kZeroPoint]
 //   bias: float, bf16 or f16 [experts, kN], in the checkpoint's row order:
 //     Config::GateUpOrder (moe/core/gate_up.cuh), or all gates first if the
 //     Config has no GateUpOrder [if kBias]
-//   lhs_second_scale: float, the scales of lhs_scale: [kLhsSecondScales] static
-//     scales, whose maximum is used, or [lhs rows] if kLhsSecondScales is 0
-//     (moe/matmul/feed/block_scales.cuh) [if lhs_scale has second scales]
+//   lhs_second_scale: float, the scales of lhs_scale. If kLhsSecondScales > 0,
+//     [kLhsSecondScales] static scales; the kernel uses their maximum. If it is
+//     0, [lhs rows]. [if lhs_scale has second scales]
 //   add_bias: int, see moe/core/rank.cuh [if only one rank adds the bias]
 //   activation_alpha and others: float [experts], see
 //     moe/core/activation_numbers.cuh [if experts have their own parameters]
@@ -58,11 +60,13 @@
 // The types of lhs_scale and rhs_scale depend on the scheme:
 //
 //   block scales applied by the MMA
-//       Both are bytes, with the shapes in moe/matmul/feed/block_scales.cuh.
-//       kK and kTileK then count bytes of the MMA operands.
+//       Both are bytes, or f32 with groups of 128. The shapes are in
+//       moe/matmul/feed/block_scales.cuh. kK and kTileK then count bytes of
+//       the MMA operands.
 //   dequantized weights
 //       rhs_scale has type Config::Scale and the shape in
-//       moe/quant/dequantize.cuh. lhs_scale is float.
+//       moe/quant/dequantize.cuh. lhs_scale is float, with the shape of
+//       quant::LhsScale (moe/quant/none.cuh).
 //   all others
 //       Both are float, with the shapes that quant::LhsScale and
 //       quant::RhsScale specify (moe/quant/none.cuh).
@@ -70,26 +74,27 @@
 // If the Config has the type Scaling, the epilogue quantizes the result
 // (moe/matmul/epilogue/store_chunk.cuh). These arguments then replace `result`:
 //
-//   static_scale: float [kScales], whose maximum is used [if Scaling is
-//     quant::StaticTensor (moe/math/scaling.cuh), or an emulated Scaling with
-//     kStored, such as quant::FloatTensor (moe/math/emulated.cuh)]
-//   data: [sorted rows, columns], codes or emulated values
-//   scale: the scales of `data` [unless `data` has emulated values]:
+//   static_scale: float [kScales]; the kernel uses the maximum. [if Scaling is
+//     quant::StaticTensor (moe/math/scaling.cuh), or is emulated and its
+//     kStored is true (moe/math/emulated.cuh)]
+//   data: [sorted rows, columns], codes (quantized values), or their
+//     dequantized values if an emulated Scaling does not store codes
+//   scale: the scales of `data` [unless `data` has dequantized values]:
 //     StaticTensor: float [1]
-//     quant::Group128: float [sorted rows, groups of 128 columns]
+//     Group128, PowerGroup128: float [sorted rows, groups of 128 columns]
 //     an emulated Scaling that stores codes: bytes [sorted rows, groups]
 //
-// Group128 requires a warp-specialized engine. An emulated Scaling requires one
-// that is not warp-specialized, and tiles that contain whole groups.
+// Group128 and PowerGroup128 require a warp-specialized engine. An emulated
+// Scaling requires a grid engine, and tiles that contain whole groups.
 //
 // A warp-specialized engine differs as follows.
 //
 //   rhs   A moe::TensorMap by value: extents [kK, kN, experts], box [kTileK,
 //         kTileN, 1], 128-byte swizzle, zeros out of bounds. Engines that read
 //         slabs (weights pre-shuffled into MMA fragment order,
-//         moe/math/slabs.cuh) have plain pointers rhs, rhs_scale and
-//         rhs_zero_point instead. Engines for which spreadsCodes
-//         (moe/core/concepts.cuh) is true also have a plain pointer rhs.
+//         moe/math/slabs.cuh), and engines with spreadsCodes
+//         (moe/core/concepts.cuh), take rhs as a plain pointer instead. Slab
+//         engines also take plain pointers rhs_scale and rhs_zero_point.
 //   lhs   May be a moe::TensorMap unless kGather: extents [kK, lhs rows], box
 //         [kTileK, min(kTileM, 64)], 128-byte swizzle, zeros out of bounds.
 //
@@ -101,18 +106,19 @@
 //   kCounts      If true, the kernel increments tiles[i].w for each column tile
 //                of row tile i that it has stored. The word must be 0 on entry.
 //                The next matmul can then start before this one ends.
-//   kAwaited     Value that tiles[i].w must reach before the kernel reads the
-//                rows of row tile i: the predecessor matmul's number of column
-//                tiles. If 0, the kernel waits for the whole predecessor grid
+//   kAwaited     Number of column tiles of the predecessor matmul. The kernel
+//                reads the rows of row tile i only once tiles[i].w has this
+//                value. If 0, the kernel waits for the whole predecessor grid
 //                with griddepcontrol.wait.
 //
-// For all engines, kTilesEarly means that `tiles` and `tile_count` are final
-// before the predecessor launch ends. Weights are then prefetched before
+// All engines have kTilesEarly: true if the predecessor launch does not write
+// `tiles` and `tile_count`. Weight copies then start before
 // griddepcontrol.wait.
 //
-// Grid.x is ceildiv(kN, kTileN) * capacity of `tiles`. For a warp-specialized
-// engine it is at most the number of CTAs that can be resident at the same
-// time.
+// Grid.x is ceildiv(kN, kTileN) * capacity of `tiles`. A warp-specialized
+// engine is launched with kSplit CTAs per tile if the Config has kSplit
+// (clusters may then share tiles, moe/matmul/roles/split.cuh), but with at most
+// the CTAs that can be resident at the same time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -143,16 +149,16 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   MOE_REQUIRE_VALUE(Config, kExperts, "experts in rhs");
   MOE_REQUIRE_VALUE(Config, kGather, "true if rows of lhs are gathered");
   if constexpr (Config::kGather)
-    MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a row of lhs");
+    MOE_REQUIRE_VALUE(Config, kPairs, "number of pairs per row of lhs");
   MOE_REQUIRE_VALUE(Config, kBias, "true if a bias is added");
   MOE_REQUIRE_VALUE(Config, kTilesEarly,
                     "tiles are final before the predecessor launch ends");
   MOE_REQUIRE_VALUE(Config, kInterleave,
                     "rows of an interleaved gate or up block, or 0");
   using Schedule = typename Config::Schedule;
-  MOE_REQUIRE_VALUE(Schedule, kTileM, "rows of a tile");
-  MOE_REQUIRE_VALUE(Schedule, kTileN, "weight rows of a tile");
-  MOE_REQUIRE_VALUE(Schedule, kTileK, "elements of k of a pipeline stage");
+  MOE_REQUIRE_VALUE(Schedule, kTileM, "rows per tile");
+  MOE_REQUIRE_VALUE(Schedule, kTileN, "weight rows per tile");
+  MOE_REQUIRE_VALUE(Schedule, kTileK, "elements along k per pipeline stage");
   MOE_REQUIRE_VALUE(Schedule, kStages, "pipeline stages");
   MOE_REQUIRE_VALUE(Schedule, kGroupM, "row tiles of an L2 swizzle group");
   static_assert(checkQuantPolicy<typename Config::Quant>());
@@ -161,19 +167,18 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   if constexpr (isWarpSpecialized<typename Config::Mma>) {
     MOE_REQUIRE_VALUE(Config, kCursor,
                       "index of the word of tile_count that is the cursor");
-    MOE_REQUIRE_VALUE(
-        Config, kCounts,
-        "true if the column tiles of stored row tiles are counted");
+    MOE_REQUIRE_VALUE(Config, kCounts,
+                      "true if each row tile counts its stored column tiles");
     MOE_REQUIRE_VALUE(
         Config, kAwaited,
-        "column tiles that the predecessor must have stored of a row tile "
-        "before it is read; 0 waits for the whole predecessor grid");
+        "number of stored column tiles after which a row tile may be read; 0: "
+        "wait for the whole predecessor grid");
     MOE_REQUIRE_VALUE(Schedule, kProducerWarps, "producer warps");
     MOE_REQUIRE_VALUE(Schedule, kConsumerWarps, "consumer warps");
     MOE_REQUIRE_VALUE(Schedule, kProducerRegisters,
-                      "registers of a producer thread");
+                      "registers per producer thread");
     MOE_REQUIRE_VALUE(Schedule, kConsumerRegisters,
-                      "registers of a consumer thread");
+                      "registers per consumer thread");
     MOE_REQUIRE_VALUE(Schedule, kCtasPerSm, "resident CTAs per SM");
     static_assert(Config::kThreads == 32 * (Schedule::kProducerWarps +
                                             Schedule::kConsumerWarps),
@@ -205,9 +210,11 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
       "the weights of a warp-specialized engine must be slabs if and only if "
       "they are dequantized");
   static_assert(!Config::Mma::kPromoted || Config::Quant::kPromoteK > 0,
-                "8-bit operands need Quant::kPromoteK > 0");
+                "an engine that promotes accumulators (kPromoted) needs "
+                "Quant::kPromoteK > 0");
   if constexpr (quantizesResult<Config>) {
-    MOE_REQUIRE_VALUE(Config, kScales, "static scales of the result, or 1");
+    MOE_REQUIRE_VALUE(Config, kScales,
+                      "static scales of the result; 1 if there are none");
     static_assert(kSame<typename Config::Result, float>,
                   "a result that is quantized must be f32");
     static_assert(!emulatesResult<Config> ||
@@ -231,7 +238,8 @@ template <class Config> constexpr int sharedBytes() {
     return maximum(detail::Loop<Config>::Ring::kBytes, Staging<Config>::kBytes);
 }
 
-/// Runs the kernel. The engine selects the mainloop.
+/// Runs the kernel. The engine selects the warp roles (grid or
+/// warp-specialized).
 template <class Config>
 __device__ __forceinline__ void
 groupedMatmul(const typename Config::Args &args) {

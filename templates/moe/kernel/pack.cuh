@@ -71,9 +71,9 @@ namespace moe {
 template <class Config> constexpr bool checkPackConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Element, "element type");
-  MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
-  MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
-  MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
+  MOE_REQUIRE_VALUE(Config, kRows, "weight rows per expert");
+  MOE_REQUIRE_VALUE(Config, kColumns, "elements per row");
+  MOE_REQUIRE_VALUE(Config, kInterleave, "rows per block");
   MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA moves");
   static_assert(Config::kBytesPerCta % 16 == 0,
                 "kBytesPerCta must be a multiple of 16");
@@ -165,17 +165,17 @@ template <class Config> struct StoredMatrix {
 
 template <class Config> constexpr bool checkStoredConfig() {
   checkCommonConfig<Config>();
-  MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
-  MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
-  MOE_REQUIRE_VALUE(Config, kBits, "bits of a packed element");
-  MOE_REQUIRE_VALUE(Config, kStoredBits, "bits of a stored element");
+  MOE_REQUIRE_VALUE(Config, kRows, "weight rows per expert");
+  MOE_REQUIRE_VALUE(Config, kColumns, "elements per row");
+  MOE_REQUIRE_VALUE(Config, kBits, "bits per packed element");
+  MOE_REQUIRE_VALUE(Config, kStoredBits, "bits per stored element");
   MOE_REQUIRE_VALUE(Config, kRowsLast, "true if rows are contiguous");
   MOE_REQUIRE_VALUE(Config, kRowsPerWord, "rows in 32 bits");
   MOE_REQUIRE_VALUE(Config, kColumnsPerWord, "columns in 32 bits");
   MOE_REQUIRE_VALUE(Config, kSlots, "order of elements in 32 bits");
   MOE_REQUIRE_VALUE(Config, kAdded, "the value that is added to an element");
   MOE_REQUIRE_VALUE(Config, kFlipped, "bits that are inverted");
-  MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
+  MOE_REQUIRE_VALUE(Config, kInterleave, "rows per block");
   MOE_REQUIRE_VALUE(Config, kBytesPerCta, "bytes that a CTA writes");
   static_assert(StoredMatrix<Config>::kRows % Config::kRowsPerWord == 0 &&
                     StoredMatrix<Config>::kColumns % Config::kColumnsPerWord ==

@@ -9,9 +9,9 @@
 // kColumns] is the index of each column's group. destination [experts,
 // kColumns] lists the columns of group 0, then the columns of group 1, and so
 // on, in ascending order within a group. A group has kGroup columns; the last
-// group has the remaining columns. If source assigns more columns to a group,
-// the extra columns are dropped. If it assigns fewer, the group is filled with
-// column 0. One CTA per expert.
+// group has fewer if kGroup does not divide kColumns. If source assigns more
+// columns to a group, the extra columns are dropped. If it assigns fewer, the
+// group is filled with column 0. One CTA per expert.
 //
 // Args, in order:
 //   source: int [experts, kColumns]
@@ -31,7 +31,7 @@ namespace moe {
 template <class Config> constexpr bool checkOrderConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kColumns, "columns of an expert's weight");
-  MOE_REQUIRE_VALUE(Config, kGroup, "columns of a group");
+  MOE_REQUIRE_VALUE(Config, kGroup, "columns per group");
   static_assert(Config::kColumns > 0 && Config::kGroup > 0,
                 "kColumns and kGroup must be positive");
   return true;

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // Sorts all pairs by expert. One CTA places the pairs of a block of tokens
-// (moe/routing/blocks.cuh). It sums the counts per block, which kernel route
+// (moe/routing/blocks.cuh). It sums the counts per block, which kernel `route`
 // wrote, over earlier blocks and over all blocks. It then computes prefix sums
 // over the experts and ranks its own pairs in order. The result is a stable
 // counting sort without global atomics. A block with more than 65535 pairs, the
@@ -44,12 +44,12 @@ template <class Config> constexpr bool checkPermuteConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
-  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs per token");
   MOE_REQUIRE_VALUE(Config, kBlockTokens, "tokens of a CTA, as in route");
   MOE_REQUIRE_VALUE(Config, kMostBlocks,
                     "maximum number of blocks, as in route");
-  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
+  MOE_REQUIRE_VALUE(Config, kTileRows, "rows per tile of the matmuls");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of rows per tile");
   MOE_REQUIRE_VALUE(Config, kCounters, "zeros after the number of tiles");
   static_assert(Config::kCounters >= 2 && Config::kCounters < 32,
                 "kCounters must be 2 (the cursors of both matmuls) to 31");

@@ -37,9 +37,9 @@ namespace moe {
 template <class Config> constexpr bool checkPermuteColumnsConfig() {
   checkCommonConfig<Config>();
   MOE_REQUIRE_TYPE(Config, Element, "element type of the rows");
-  MOE_REQUIRE_VALUE(Config, kColumns, "columns of a row");
+  MOE_REQUIRE_VALUE(Config, kColumns, "columns per row");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
-  MOE_REQUIRE_VALUE(Config, kPairs, "pairs of a row of the input");
+  MOE_REQUIRE_VALUE(Config, kPairs, "number of pairs per row of the input");
   static_assert(Config::kColumns % 8 == 0,
                 "rows must be whole vectors of 8 elements");
   static_assert(sizeof(typename Config::Element) == 2,

@@ -84,7 +84,7 @@ template <class Config> constexpr bool checkQuantizeConfig() {
                     "true if offsets define the number of rows");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of this rank");
   MOE_REQUIRE_VALUE(Config, kScales, "static scales");
-  MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a block of maxima");
+  MOE_REQUIRE_VALUE(Config, kBlockRows, "rows per block of maxima");
   return detail::checkQuantizedColumns<Config>();
 }
 

@@ -64,23 +64,23 @@ template <class Config> constexpr bool checkQuantizedWeights() {
   MOE_REQUIRE_TYPE(Config, Rule, "the rule of power-of-two scales");
   MOE_REQUIRE_VALUE(Config, kShares, "the granularity of scales");
   MOE_REQUIRE_VALUE(Config, kZeroPoints, "true if there are zero points");
-  MOE_REQUIRE_VALUE(Config, kRows, "weight rows of an expert");
-  MOE_REQUIRE_VALUE(Config, kColumns, "elements of a row");
-  MOE_REQUIRE_VALUE(Config, kParts, "matrices of an expert");
+  MOE_REQUIRE_VALUE(Config, kRows, "weight rows per expert");
+  MOE_REQUIRE_VALUE(Config, kColumns, "elements per row");
+  MOE_REQUIRE_VALUE(Config, kParts, "matrices per expert");
   MOE_REQUIRE_VALUE(Config, kAlternate, "true if gate and up rows alternate");
-  MOE_REQUIRE_VALUE(Config, kGroupRows, "rows of a group");
-  MOE_REQUIRE_VALUE(Config, kGroupColumns, "columns of a group");
+  MOE_REQUIRE_VALUE(Config, kGroupRows, "rows per group");
+  MOE_REQUIRE_VALUE(Config, kGroupColumns, "columns per group");
   static_assert(Config::kRows % Config::kParts == 0,
                 "kRows must be a multiple of kParts");
   if constexpr (requires { Config::kNumber; }) {
-    MOE_REQUIRE_VALUE(Config, kGroupThreads, "threads of a group");
+    MOE_REQUIRE_VALUE(Config, kGroupThreads, "threads per group");
     static_assert(
         Config::kGroupThreads == Config::kThreads ||
             (Config::kGroupThreads <= 32 && 32 % Config::kGroupThreads == 0),
         "kGroupThreads must divide 32 or equal kThreads");
   } else {
-    MOE_REQUIRE_VALUE(Config, kInterleave, "rows of a block");
-    MOE_REQUIRE_VALUE(Config, kElements, "elements of a chunk");
+    MOE_REQUIRE_VALUE(Config, kInterleave, "rows per block");
+    MOE_REQUIRE_VALUE(Config, kElements, "elements per chunk");
     MOE_REQUIRE_VALUE(Config, kChunksPerCta, "chunks that a CTA writes");
     static_assert(Config::kColumns % Config::kElements == 0 &&
                       Config::kElements * kBits<typename Config::Code> % 8 == 0,

@@ -10,7 +10,7 @@
 // the ids and weights that the caller passes. The pairs are then handled in one
 // of three ways:
 //   By default, the pairs of the block are counted per expert for kernel
-//     permute.
+//     `permute`.
 //   With kPermute, the CTAs of the grid, which are one cluster of kCluster,
 //     sort all pairs themselves. Each CTA routes an even share of the tokens
 //     (moe/routing/arrange_tokens.cuh).
@@ -45,7 +45,7 @@
 //   static_scale: float [kScales] [if StaticTensor]
 //   data, scale: as in quantize.cuh
 // Grid.x: one CTA per block, or kCluster with kPermute. With a Scaling, the
-// grid of kernel quantize is added, rounded up to whole clusters.
+// grid of kernel `quantize` is added, rounded up to whole clusters.
 //
 //===----------------------------------------------------------------------===//
 
@@ -74,13 +74,13 @@ template <class Config> constexpr bool checkRouteConfig() {
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
   MOE_REQUIRE_VALUE(Config, kExperts, "experts of the layer");
   MOE_REQUIRE_VALUE(Config, kTopK, "experts chosen for a token");
-  MOE_REQUIRE_VALUE(Config, kBlockTokens, "minimum number of tokens of a CTA");
+  MOE_REQUIRE_VALUE(Config, kBlockTokens, "minimum number of tokens per CTA");
   MOE_REQUIRE_VALUE(Config, kMostBlocks,
                     "maximum number of blocks; 0 is no maximum");
   MOE_REQUIRE_VALUE(Config, kPermute, "true if the CTAs also permute");
   MOE_REQUIRE_VALUE(Config, kCluster, "CTAs that permute together");
   MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile, used with kPermute");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of rows per tile");
   MOE_REQUIRE_VALUE(Config, kCounters, "zeros after the number of tiles");
   MOE_REQUIRE_VALUE(Config, kLocalExperts, "experts of this rank");
   static_assert(Config::kTopK >= 1 && routing::kPairsOf<Config> <= 32 &&
@@ -105,7 +105,7 @@ template <class Config> constexpr bool checkRouteConfig() {
     MOE_REQUIRE_TYPE(Config, Input, "element type of x");
     MOE_REQUIRE_VALUE(Config, kColumns, "columns of x");
     MOE_REQUIRE_VALUE(Config, kScales, "static scales");
-    MOE_REQUIRE_VALUE(Config, kBlockRows, "rows of a CTA");
+    MOE_REQUIRE_VALUE(Config, kBlockRows, "rows per CTA");
     detail::checkQuantizedColumns<Config>();
   }
   return true;
@@ -119,7 +119,7 @@ template <class Config> constexpr int sharedBytes() {
 
 namespace detail {
 
-/// Returns true if the pairs of each block are counted for kernel permute.
+/// Returns true if the pairs of each block are counted for kernel `permute`.
 template <class Config> constexpr bool countsPairs() {
   return requires(const typename Config::Args &args) { args.block_counts; };
 }
@@ -235,7 +235,7 @@ __device__ __forceinline__ void routePair(const typename Config::Args &args,
 }
 
 /// Zeroes the counts per expert in shared memory, if pairs are counted for
-/// kernel permute.
+/// kernel `permute`.
 template <class Config, class Shared>
 __device__ __forceinline__ void clearCounts(Shared &shared) {
   if constexpr (countsPairs<Config>()) {

@@ -13,7 +13,8 @@
 // CTA 0 also writes the routing outputs.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
-//   logits .. local_begin: as in route.cuh
+//   the arguments logits through local_begin of kernel `route`, which include
+//     the optional ones (moe/routing/few.cuh)
 //   ids, weights: outputs for the caller, may be null [absent after a dispatch]
 //   counts: int [E_local], may be null
 //   lhs: Input [tokens, kK], which is x
@@ -23,7 +24,7 @@
 //   rhs_scale: float [if Quant has one]
 //   rhs_second_scale, rhs_zero_point: see moe/quant/dequantize.cuh [if weights
 //     are slabs and have them]
-//   bias: [experts, kN], in stored order [if kBias]
+//   bias: [experts, kN], in the checkpoint's row order [if kBias]
 //   addend: [pairs, kN], gates before ups; null: no addend [if the layer has
 //     adapters]
 //   activation parameters of each expert: see moe/core/activation_numbers.cuh

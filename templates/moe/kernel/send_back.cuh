@@ -38,7 +38,7 @@ template <class Config> constexpr bool checkSendBackConfig() {
   MOE_REQUIRE_VALUE(Config, kRanks, "ranks that tokens come from");
   MOE_REQUIRE_VALUE(Config, kExperts,
                     "experts that are distributed over ranks, or 0");
-  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs of a token");
+  MOE_REQUIRE_VALUE(Config, kPairs, "(token, expert) pairs per token");
   MOE_REQUIRE_VALUE(Config, kPartialsBytes, "bytes of a token's partial sums");
   MOE_REQUIRE_VALUE(Config, kIdsEarly,
                     "ids are final before the predecessor launch ends");

@@ -7,7 +7,7 @@
 //
 // Prepares the matmuls of the shared experts' MLP: row t is token t, and all
 // rows belong to one expert. Each thread places one token. The first CTA also
-// divides the rows into tiles, as kernel permute does.
+// divides the rows into tiles, as kernel `permute` does.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   valid_tokens: int [1], the number of tokens that have a row, or null
@@ -38,8 +38,8 @@ namespace moe {
 
 template <class Config> constexpr bool checkSharedRowsConfig() {
   checkCommonConfig<Config>();
-  MOE_REQUIRE_VALUE(Config, kTileRows, "rows of a tile of the matmuls");
-  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of the rows of a tile");
+  MOE_REQUIRE_VALUE(Config, kTileRows, "rows per tile of the matmuls");
+  MOE_REQUIRE_VALUE(Config, kRowStep, "granularity of rows per tile");
   return true;
 }
 

@@ -19,7 +19,7 @@
 
 namespace moe::quant {
 
-/// The minimum and maximum of the values that share a scale, and of 0.
+/// The range of the values that share a scale, extended to include 0.
 struct Range {
   float least = 0.0f, most = 0.0f;
   __device__ __forceinline__ void take(float value) {

@@ -43,7 +43,7 @@ struct AnyRow {
 /// Checks the members of every engine.
 template <class Mma> constexpr bool checkEngine() {
   MOE_REQUIRE_TYPE(Mma, Input, "element type of both operands");
-  MOE_REQUIRE_VALUE(Mma, kStepK, "elements of k of one instruction");
+  MOE_REQUIRE_VALUE(Mma, kStepK, "elements along k per MMA instruction");
   MOE_REQUIRE_VALUE(Mma, kPromoted,
                     "true if accumulators are added to totals along k");
   return true;
@@ -162,9 +162,8 @@ template <class Mma, int kTokens> constexpr bool checkWarpgroupEngine() {
 /// columns to load one scale for each.
 template <class Sums> constexpr bool checkScaledFragment() {
   MOE_REQUIRE_VALUE(Sums, kWarpN, "weight rows of a warp");
-  MOE_REQUIRE_VALUE(Sums, kRows, "number of rows of a thread's accumulators");
-  MOE_REQUIRE_VALUE(Sums, kColumns,
-                    "number of columns of a thread's accumulators");
+  MOE_REQUIRE_VALUE(Sums, kRows, "rows that a thread accumulates");
+  MOE_REQUIRE_VALUE(Sums, kColumns, "columns that a thread accumulates");
   MOE_REQUIRE_CALL(Sums, heldRow(0), "row i of the thread's accumulators");
   MOE_REQUIRE_CALL(Sums, heldCol(0), "column i of the thread's accumulators");
   MOE_REQUIRE_CALL(Sums, firstHeldCol(), "the first column");
@@ -190,10 +189,13 @@ template <class Sums> constexpr bool checkScaledFragment() {
 ///
 /// An engine whose weights are slabs (takesSlabs) has these members instead:
 ///
-///   load(operands, tokens, step, part)  loads part `part`, of kParts, of the
-///                                       token operands
-///   multiply(weights, operands, part)   multiplies that part. `weights`:
-///                                       operand registers of each slab
+///   load(operands, tokens, step, part)  loads the token operands of part
+///                                       `part` (0 <= part < kParts) for one
+///                                       step. `tokens`: shared-memory address
+///                                       of the token tile
+///   multiply(weights, operands, part)   multiplies the weights of all slabs by
+///                                       the tokens of part `part`. `weights`:
+///                                       A registers of each slab for the step
 template <class Mma, class Schedule, bool kScaled>
 constexpr bool checkGridEngine() {
   static_assert(
@@ -204,7 +206,7 @@ constexpr bool checkGridEngine() {
   static_assert(checkFragment<Worker>());
   MOE_REQUIRE_TYPE(Worker, Operands, "registers of a step's operands");
   if constexpr (takesSlabs<Mma>) {
-    MOE_REQUIRE_VALUE(Worker, kSlabs, "slabs of 16 weight rows of a warp");
+    MOE_REQUIRE_VALUE(Worker, kSlabs, "slabs of 16 weight rows per warp");
     MOE_REQUIRE_VALUE(Worker, kParts, "parts in which tokens are loaded");
     MOE_REQUIRE_MEMBER(
         Worker, load,
@@ -243,7 +245,7 @@ constexpr bool checkGridEngine() {
 ///               calls it, and the copy completes on the mbarrier
 template <class Feed> constexpr bool checkWeightFeed() {
   MOE_REQUIRE_VALUE(Feed, kBytes, "bytes of a stage");
-  MOE_REQUIRE_VALUE(Feed, kRowBytes, "bytes of a weight row of a stage");
+  MOE_REQUIRE_VALUE(Feed, kRowBytes, "bytes per weight row and pipeline stage");
   MOE_REQUIRE_CALL(Feed, prefetch(), "called before the first copy");
   MOE_REQUIRE_CALL(
       Feed, copy(0u, 0, 0, 0, 0u),

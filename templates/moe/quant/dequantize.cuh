@@ -36,7 +36,7 @@
 //                     is ceildiv(kN, kScaleRows), or 1 with kWholeExtent. If
 //                     gates and ups are interleaved, they have separate scales,
 //                     so `scale rows` is twice the value for kN / 2 rows.
-//   rhs_second_scale  float [experts, 2 for gate and up, else 1], or float
+//   rhs_second_scale  float [experts, 2] with gate and up, else [experts, 1];
 //                     [experts, kN] if kSecondPerRow [if kSecondScale]
 //   rhs_zero_point    moe::i8, shape of rhs_scale [if kZeroPoint]
 //

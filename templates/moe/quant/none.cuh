@@ -28,7 +28,7 @@ enum class LhsScale {
 /// packed weight interleaves gate and up rows.
 enum class RhsScale {
   None,
-  Tensor,  ///< [experts, 2 for gate and up, else 1]
+  Tensor,  ///< [experts, 2] with gate and up, else [experts, 1]
   Channel, ///< [experts, n]
   /// [experts, row blocks, ceildiv(k, 128)]. A block has only gate rows or only
   /// up rows, so there are ceildiv(n, 128) row blocks, or 2 * ceildiv(n / 2,

@@ -6,7 +6,7 @@
 //===----------------------------------------------------------------------===//
 //
 // The work of one CTA that quantizes a part of a matrix in global memory.
-// Kernel quantize uses it, and so does kernel route, in which some CTAs
+// Kernel `quantize` uses it, and so does kernel `route`, in which some CTAs
 // quantize while others compute the routing. `block` is the CTA's index among
 // the CTAs that quantize.
 //

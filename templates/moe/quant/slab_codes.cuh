@@ -57,7 +57,7 @@ slabFloats(const unsigned (&words)[Slabs<kBits<Weight>>::kStepWords], int part,
   }
 }
 
-/// Converts a group's scales of the thread's two weight rows to f32.
+/// Converts the thread's two weight-row scales for a group to f32.
 template <class Config>
 __device__ __forceinline__ void
 slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
@@ -67,8 +67,8 @@ slabScales(const typename Config::Scale (&scales)[2], float (&to)[2]) {
 }
 
 /// Default members of a converter. A converter has two functions. prepare()
-/// receives a group's scales and zero points of the thread's two weight rows.
-/// element() returns operand register `part`.
+/// receives the scales and zero points of a group for the thread's two weight
+/// rows. element() returns operand register `part`.
 struct SlabOperands {
   /// True if element() has a separate instruction sequence for large scales,
   /// which is selected by a branch at run time.
@@ -236,8 +236,8 @@ __device__ __forceinline__ unsigned slabE2m1(unsigned word, int part) {
 template <class Config> struct SlabE2m1 : SlabOperands {
   using Input = typename Config::Input;
   using Scale = typename Config::Scale;
-  /// e4m3 scales are often large, so they always multiply the codes by 2^126
-  /// and need no branch.
+  /// True if a branch tests whether scales are 2 or larger. e4m3 scales often
+  /// are, so their codes are always multiplied by 2^126, without a branch.
   static constexpr bool kBranchesOnLarge = !kSame<Scale, e4m3>;
   static constexpr float kPower = 0x1p126f;
   float scale[2];

@@ -71,8 +71,7 @@ struct SlabSums : TokenScales<Config, Fragment> {
       }
     }
 
-    /// Loads the thread's two weight-row scales for a group: of row r and of
-    /// row r + 8.
+    /// Loads a group's scales for the thread's two weight rows, r and r + 8.
     __device__ __forceinline__ void loadScales(int group,
                                                float (&to)[2]) const {
       Scale of[2];
@@ -81,7 +80,7 @@ struct SlabSums : TokenScales<Config, Fragment> {
     }
   };
 
-  /// Loads the lane's part of a warp's slab. `stage`: shared-memory address of
+  /// Loads this lane's registers of one slab. `stage`: shared-memory address of
   /// the pipeline stage. `block`: block of 64 weight rows.
   static __device__ __forceinline__ Slab load(unsigned stage, int block,
                                               int warp, int lane) {

@@ -7,7 +7,7 @@
 //
 // Copies a few rows from global to shared memory with one CTA. The rows are
 // copied unchanged (Unscaled), or quantized to e4m3 with a Scaling
-// (moe/math/scaling.cuh) with results bit-identical to kernel quantize. All
+// (moe/math/scaling.cuh) with results bit-identical to kernel `quantize`. All
 // threads call prepare(), measure() and finish(), in this order. The caller
 // places a CTA barrier between any two of these calls and after the last.
 //
@@ -88,8 +88,8 @@ struct Stage {
     return (piece % kPieces * 32 + lane) * kWide;
   }
 
-  /// Divides values by the scale of their row, or by the scale of all rows, and
-  /// stores them.
+  /// Divides values by their row's scale, or by the scale that all rows share,
+  /// and stores them.
   struct Scaled {
     const Stage &stage;
     const Shared &shared;

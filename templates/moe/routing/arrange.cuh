@@ -7,10 +7,10 @@
 //
 // The steps that compute the sorted row of each (token, expert) pair in one
 // block of tokens: its position among all pairs, sorted by expert. The sort is
-// stable and does not depend on timing. Kernel permute runs the steps with the
-// histograms of all blocks; the fused route kernel runs them with its only
-// block. In this file, experts are local indices, and pairs with expert -1 have
-// no row.
+// stable and does not depend on timing. Kernel `permute` runs the steps with
+// the histograms of all blocks; kernel `route` with kPermute runs them with its
+// only block. In this file, experts are local indices, and pairs with expert -1
+// have no row.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Every CTA of kernel permute sums the counts of all blocks. Therefore the
+// Every CTA of kernel `permute` sums the counts of all blocks. Therefore the
 // number of blocks is at most kMostBlocks, and blocks grow with the number of
 // tokens. If kMostBlocks is 0, the number of blocks is not limited.
 //

@@ -5,18 +5,19 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The kernels for few tokens also route. Each CTA routes all tokens, one warp
-// per token, and keeps the sorted order of the pairs in shared memory. For
-// other kernels, kernel route writes the same order to global memory. Because
-// each CTA routes, no launch waits for a routing launch. The second of the two
-// kernels can also determine the weights that it needs while the first kernel
-// still runs.
+// The kernels `route_gate_up` and `down_combine`, which compute a layer for few
+// tokens, do their own routing. Each CTA routes all tokens, one warp per token,
+// and keeps the sorted pairs in shared memory. (Otherwise kernel `route` writes
+// the routing result to global memory.) Thus no launch waits for a routing
+// launch, and `down_combine` can determine the weights that it needs while
+// `route_gate_up` still runs.
 //
-// Config: as for moe/routing/token.cuh, and kLocalExperts, kThreads.
+// Config: the members of moe/routing/token.cuh and moe/routing/place.cuh,
+// kLocalExperts and kThreads.
 //
-// Args: logits to given_weights_type, valid_tokens (optional), tokens, the
-// arguments of moe/routing/token.cuh and moe/routing/place.cuh, and local_begin
-// (moe/core/rank.cuh), as in kernel route.
+// Args: the arguments `logits` through `given_weights_type` of kernel `route`,
+// then valid_tokens (optional), tokens, the arguments of moe/routing/token.cuh
+// and moe/routing/place.cuh, and local_begin (moe/core/rank.cuh).
 //
 //===----------------------------------------------------------------------===//
 

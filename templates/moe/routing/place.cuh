@@ -8,7 +8,7 @@
 // Routing chooses logical experts. This file maps each chosen expert to an
 // expert whose weights exist: first to one of its replicas, then by a map to a
 // local expert. A token's shared experts follow its chosen experts. Zero
-// experts have no weights: kernel combine adds the token's input instead.
+// experts have no weights: kernel `combine` adds the token's input instead.
 //
 // Optional members of Config: kPhysical (number of experts including replicas;
 // absent: kExperts - kZero), kReplicaSlots, kShared (number of shared experts),

@@ -17,11 +17,11 @@
 
 namespace moe::routing {
 
-/// Returns the number of rows per tile for an expert with `count` rows; the
-/// last tile has the remaining rows. The number of tiles is the minimum for
-/// tiles of at most kTileRows rows. Tile sizes are multiples of kRowStep and
-/// otherwise as equal as possible. If kRowStep is kTileRows, all tiles except
-/// the last are full.
+/// Returns the number of rows per tile for an expert with `count` rows. All
+/// tiles have that many rows, except the last tile, which may have fewer. The
+/// number of tiles is the minimum for tiles of at most kTileRows rows. The
+/// result is a multiple of kRowStep, and otherwise makes the tiles as equal as
+/// possible. If kRowStep is kTileRows, all tiles except the last are full.
 template <int kTileRows, int kRowStep>
 __device__ __forceinline__ int rowsOfTile(int count) {
   static_assert(kRowStep > 0 && kTileRows % kRowStep == 0,

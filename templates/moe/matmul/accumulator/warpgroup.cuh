@@ -22,7 +22,8 @@
 namespace moe::mma {
 
 /// Accumulators of one warpgroup. Its rows are divided into kAtoms row blocks
-/// of 64 rows, which is the M of one MMA instruction ("atom" in names).
+/// of 64 rows, the M of one MMA instruction. Identifiers call a row block an
+/// atom.
 ///
 ///   kAtoms            number of row blocks
 ///   kColumnsOfTile    columns of the tile

@@ -48,7 +48,7 @@ template <class Config> struct GroupStaging {
   }
 };
 
-/// Stores a warpgroup's part of the group's column tile `tile` in shared
+/// Stores a warpgroup's results for column tile `tile` of the group in shared
 /// memory. `firstN`: first weight row of the tile. `thread`: index in the
 /// warpgroup. `bias`, `activation`: see storeSwapped.
 template <class Config, class Fragment, class Bias>
@@ -62,8 +62,8 @@ stageGroup(const Fragment &fragment, unsigned shared, int thread, int warpgroup,
   using Activation = typename Config::Activation;
   constexpr bool kGated = Activation::kGated;
   constexpr int kOwnColumns = Config::Mma::kRows / G::kParts;
-  // Column strides between the row blocks of a warp ("atoms"), and between
-  // warps.
+  // Column strides between a warp's row blocks (called atoms in identifiers)
+  // and between warps.
   constexpr int kAtomColumns = Fragment::kAtomRows / G::kParts;
   constexpr int kWarpColumns = Fragment::kWarpRows / G::kParts;
   auto value = finishedOf<Fragment>(

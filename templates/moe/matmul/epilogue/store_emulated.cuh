@@ -10,7 +10,7 @@
 // these codes. The f32 tile is already in shared memory and contains whole
 // groups. A thread processes 8 contiguous values of a row. The threads that
 // share a scale are lanes of one warp. The results are bitwise equal to those
-// of kernel quantize.
+// of kernel `quantize`.
 //
 //===----------------------------------------------------------------------===//
 

@@ -71,8 +71,8 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   using Result = typename Config::Result;
   constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< 8 tokens each
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
-  // Column strides between the row blocks of a warp ("atoms"), and between
-  // warps.
+  // Column strides between a warp's row blocks (called atoms in identifiers)
+  // and between warps.
   constexpr int kAtomColumns = Fragment::kAtomRows * S::kOwnColumns / S::kRows;
   constexpr int kWarpColumns = Fragment::kWarpRows * S::kOwnColumns / S::kRows;
   int lane = thread % 32, warp = thread / 32;

@@ -23,8 +23,8 @@ namespace moe {
 /// The callable that returns accumulator i plus its bias.
 template <class Config, class Fragment, class Bias> struct SwappedSums {
   const Fragment &fragment;
-  /// In each row block of MMA instructions ("atom"), a thread has accumulators
-  /// for two weight rows, 8 apart.
+  /// In each row block of MMA instructions (called atom in identifiers), a
+  /// thread has accumulators for two weight rows, 8 apart.
   static constexpr int kAtoms = Fragment::kRowAtoms;
   static constexpr int kAtomSize = Fragment::kSize / kAtoms;
   float biases[Config::kBias ? 2 * kAtoms : 1];

@@ -60,7 +60,8 @@ inline constexpr BlockScaleFeed blockScaleFeed =
     : ScaleLayout<Config>::kByGroup     ? BlockScaleFeed::Groups
                                         : BlockScaleFeed::Bytes;
 
-/// A thread's copies of a stage's scales, for scales of one byte.
+/// Copies the scales of a pipeline stage, for scales of one byte. Each thread
+/// has a BlockScaleCopier for its part of the scales.
 template <class Config, BlockScaleFeed kFeed = blockScaleFeed<Config>>
 struct BlockScaleCopier {
   using Schedule = typename Config::Schedule;
@@ -143,7 +144,7 @@ struct BlockScaleCopier {
   }
 };
 
-/// A thread's copies of a stage's scales, for f32 scales of groups of 128 along
+/// Copies the scales of a pipeline stage, for f32 scales of groups of 128 along
 /// k. A thread loads the scales of its rows one stage ahead, and writes one
 /// word per row and stage.
 template <class Config>
@@ -212,9 +213,10 @@ template <class Config> struct BlockScaleCopier<Config, BlockScaleFeed::None> {
   __device__ __forceinline__ void copy(unsigned, int) const {}
 };
 
-/// A thread's copies of a stage's scales in blocks of 128 rows by 4 scales
-/// (moe/math/scale_atoms.cuh, "atoms" in names). Each producer thread copies
-/// the scales of one token and of one weight row of the tile.
+/// Copies the scales of a pipeline stage for engines that read them from tensor
+/// memory. They are stored in blocks of 128 rows by 4 scales, called atoms in
+/// identifiers (moe/math/scale_atoms.cuh). Each producer thread copies the
+/// scales of one token and of one weight row.
 template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
 struct ScaleAtomLoader {
   using Mma = typename Config::Mma;

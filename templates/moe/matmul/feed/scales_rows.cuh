@@ -8,10 +8,10 @@
 // The scales of a warpgroup's Fragment whose rows are tokens and whose columns
 // are weight rows. A thread has two tokens, 8 apart, of every 64 tokens.
 //
-// With groups of 128 along k, 128 weight rows share a scale, or 128 gates share
-// one scale and their ups share another one. A thread therefore needs only two
-// or four products (token scale * weight scale) for all of its partial
-// accumulators of 64 tokens.
+// With groups of 128 along k, the 128 weight rows of a block share a scale;
+// gates and ups are in separate blocks. A thread's partial accumulators for 64
+// tokens belong to two tokens and to one or two such blocks. Two or four
+// products (token scale * weight scale) therefore suffice for them.
 //
 // With scales per token and per weight row, the tokens' scales are copied with
 // the first pipeline stage. Before the MMAs, lane i of each warp loads the

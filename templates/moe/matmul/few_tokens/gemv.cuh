@@ -39,7 +39,7 @@ template <class Config> constexpr bool checkFewConfig() {
   MOE_REQUIRE_TYPE(Config, Score, "score policy");
   MOE_REQUIRE_TYPE(Config, Select, "selection policy");
   MOE_REQUIRE_TYPE(Config, Normalize, "normalization policy");
-  MOE_REQUIRE_TYPE(Config, Scaling, "the granularity of the scales of lhs");
+  MOE_REQUIRE_TYPE(Config, Scaling, "granularity of the lhs scales");
   MOE_REQUIRE_TYPE(Config, Weight, "element type of rhs");
   MOE_REQUIRE_TYPE(Config, Result, "element type of the result");
   MOE_REQUIRE_TYPE(Config, Quant, "quantization policy");
