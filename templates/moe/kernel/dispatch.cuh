@@ -77,8 +77,8 @@ template <class Config>
 __device__ __forceinline__ void dispatch(const typename Config::Args &args) {
   static_assert(checkDispatchConfig<Config>());
   using X = exchange::Row<Config::kXBytes>;
-  /// Bytes of one token's ids, and of its weights. Ids and weights are each
-  /// copied as one array over all tokens.
+  /// Bytes of one token's ids; its weights have the same size. The ids of all
+  /// tokens are copied as one array, and so are the weights.
   constexpr int kPairBytes = 4 * Config::kPairs;
   using Pairs = exchange::Pieces<exchange::wordBytes(kPairBytes)>;
   using Ranks = RankSet<Config::kRanks>;

@@ -166,8 +166,8 @@ template <class Config> struct DownCombine {
     }
   }
 
-  /// Adds the bias to the accumulators. G::kLanes lanes share a weight row and
-  /// their accumulators are reduced later, so only the first of them adds it.
+  /// Adds the bias to the accumulators. G::kLanes lanes share a weight row, and
+  /// their accumulators are added later, so only the first lane adds the bias.
   static __device__ __forceinline__ void
   addBias(const Args &args, float (&sums)[G::kTileRows][G::kRows], int expert,
           int unit, int lane) {

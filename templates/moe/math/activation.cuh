@@ -94,7 +94,7 @@ template <class Function> struct Ungated {
   }
 };
 
-//===--- activations with numbers of their own ----------------------------===//
+//===--- activations with parameters --------------------------------------===//
 
 /// Parameters that are the same for all experts of the layer. Constants has
 /// kAlpha, kBeta, kLinearBeta and kLimit (0: no limit).

@@ -54,10 +54,11 @@ template <class Mma> constexpr bool checkEngine() {
 /// and scaled. `kPromoted`: the engine adds partial accumulators to f32 totals
 /// along k, and value(i) returns a total.
 ///
-/// A thread's accumulators are ordered by row block, then by piece. A row block
-/// ("atom") is the 64 rows of an MMA instruction; accumulator i belongs to row
-/// block i / kAtomSize. A piece is the result of one MMA instruction: 64 rows
-/// by kPieceColumns columns, with kPieceSize accumulators per thread.
+/// A thread's accumulators are ordered by row block, then by piece. A row
+/// block, called atom in identifiers, is the 64 rows of an MMA instruction;
+/// accumulator i belongs to row block i / kAtomSize. A piece is the result of
+/// one MMA instruction: 64 rows by kPieceColumns columns, with kPieceSize
+/// accumulators per thread.
 ///
 ///   begin(thread, warpgroup)  clears the accumulators, and calls place()
 ///   place(thread, warpgroup)  stores the position of the accumulators

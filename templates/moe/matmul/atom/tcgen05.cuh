@@ -102,8 +102,8 @@ template <class Element, class Scale, class Weight> struct Tcgen05Scaled {
 
   template <int kTokens> struct Worker : TensorMemorySums<kTokens, false> {
     static_assert(kTokens <= 128, "a scale block has the scales of 128 tokens");
-    /// Tensor-memory columns for the scales of one pipeline stage: first those
-    /// of the weight rows, then those of the tokens.
+    /// Tensor-memory columns for the scales of one pipeline stage: first the
+    /// weight rows' scales, then the tokens' scales.
     static constexpr int kScaleColumns = 2 * 4 * kScaleWords;
     Worker() = default;
 

@@ -280,7 +280,7 @@ template <class Config, int kColumns, class Items> struct SlabStream {
                                      : minimum(G::kUnitSlabs, 2);
 
   /// Adds the products of the slabs in a slot to the accumulators. `both`: true
-  /// if the step has both of its slabs along k.
+  /// if the step has two slabs along k.
   __device__ __forceinline__ void multiply(unsigned slot, bool both,
                                            Sums &sums) const {
     // ldmatrix reads 8 rows. Addresses past row kTileRows - 1 repeat that row.

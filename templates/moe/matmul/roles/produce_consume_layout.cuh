@@ -123,8 +123,9 @@ template <class Config> struct Specialized {
     return kAllRelease || thread % 32 == 0;
   }
   /// True if two warpgroups that promote accumulators take turns: one warpgroup
-  /// issues MMAs while the other warpgroup scales and adds. They use the named
-  /// barriers kTurn and kTurn + 1, whose ids follow those of the epilogue.
+  /// issues MMAs while the other warpgroup scales and adds. The warpgroups
+  /// use the named barriers kTurn and kTurn + 1. These follow the epilogue's
+  /// named barriers.
   static constexpr bool kTakeTurns =
       kStagesScales && kGroups == 2 && !sumsInTensorMemory<Mma>;
   static constexpr int kTurn = 5;

@@ -76,8 +76,8 @@ __device__ __forceinline__ void passExchange() {
   }
 }
 
-/// Adds the second CTA's accumulators to those of the first CTA. Returns true
-/// in the first CTA, which stores the result, and false in the second CTA.
+/// Adds the second CTA's accumulators to the first CTA's accumulators. Returns
+/// true in the first CTA, which stores the result, and false in the second CTA.
 /// `shared`: address of the ring. `thread`: index among the kThreads consumer
 /// threads. `barrier`: named barrier of these threads.
 template <int kThreads, class Worker>
