@@ -17,7 +17,8 @@ using namespace mlir;
 using namespace moec;
 using namespace moec::moe;
 
-/// Returns the minimum and maximum of a member.
+/// Returns the smallest and largest legal value of the schedule member `name`;
+/// for a list, of each element.
 static std::pair<int64_t, int64_t> boundsOf(StringRef name, bool isList) {
   constexpr int64_t kMany = (int64_t(1) << 31) - 1, kTile = 1 << 16;
   constexpr int64_t kWarps = 32;

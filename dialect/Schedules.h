@@ -34,7 +34,8 @@ struct KernelSchedule {
   static constexpr std::string_view engineName() { return "simt"; }
   static constexpr int64_t stages = 0, blockTokens = 0, ctasPerSm = 1;
   static constexpr std::array<int64_t, 0> cluster = {};
-  /// Returns true if the grid has as many CTAs as are resident on the GPU.
+  /// Returns true if the grid has at most as many CTAs as can be resident on
+  /// the GPU.
   static constexpr bool isPersistent() { return false; }
   /// Returns true if the kernel has a grid-wide barrier.
   static constexpr bool isCooperative() { return false; }

@@ -64,7 +64,7 @@ static json quantJson(moe::QuantAttr quant) {
 }
 
 /// Returns the stored weights that belong to the user's scheme but that the
-/// realization does not use.
+/// chosen realization (how the layer's operands are multiplied) does not use.
 static json leftOut(moe::LayerOp layer) {
   json list = json::array();
   const auto stored = layer.getStoredQuant();

@@ -168,7 +168,8 @@ std::vector<std::string> wrapped(const std::vector<std::string> &words,
   return lines;
 }
 
-/// Returns the kernel's time in the variant's largest predicted run, or "".
+/// Returns the kernel's predicted time for the variant's largest token count,
+/// or "" if there is no prediction.
 std::string predictedTime(const Variant &variant, const Kernel &kernel) {
   if (variant.predictions.empty())
     return "";

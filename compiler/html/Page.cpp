@@ -173,8 +173,8 @@ std::string note(std::string_view text) {
   return fmt::format("<p class=\"note\">{}</p>\n", escaped(text));
 }
 
-/// Returns notes about the realization: how operands are multiplied, and why
-/// not natively.
+/// Returns notes about the target's realization: how the operands are
+/// multiplied, and why not natively.
 std::string targetNotes(const Target &target) {
   std::string out;
   if (target.realization == "dequantized")

@@ -8,7 +8,8 @@
 // A family of models is a row of a table. The row has the config.json keys for
 // sizes, routing, activation and shared experts, and the value of each absent
 // key. It also has the properties that no key specifies, because all models of
-// the family share them. HuggingFace.cpp reads any config according to its row.
+// the family share them. HuggingFace.cpp reads a config according to the row of
+// the config's family.
 //
 // Defaults are those of the configuration classes that a row names as its
 // source, as of Transformers 5.24; test/import/DefaultsTest.cpp compares them.

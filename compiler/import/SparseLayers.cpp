@@ -54,10 +54,10 @@ struct SparseConfig {
 struct Rule {
   std::string_view key;
   Reading (*read)(SparseConfig &from, std::string_view key);
-  /// The key specifies the type of each layer, so no defaults apply to other
-  /// keys.
+  /// True if the key alone specifies which layers have experts. If the config
+  /// has such a key, other keys that it lacks get no default.
   bool decides = false;
-  /// Every family may have the key.
+  /// True if configs of every family may have the key.
   bool isOfAll = false;
 };
 

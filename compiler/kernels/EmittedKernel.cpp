@@ -173,9 +173,9 @@ void compiler::addGateUpOrder(StringRef order, ConfigPrinter &config) {
                                 ->policy));
 }
 
-/// Adds the tensor map of `value` and its field. `extents` and `box` list the
-/// innermost dimension first. Rows are contiguous, so the strides follow from
-/// `extents`.
+/// Adds a tensor map of `value`, and the field `field` of the argument block
+/// that holds it. `extents` and `box` list the innermost dimension first. Rows
+/// are contiguous, so the strides follow from `extents`.
 static void addMap(StringRef field, std::string value, std::string elementType,
                    std::vector<Expression> extents, std::vector<int64_t> box,
                    EmittedKernel &out) {

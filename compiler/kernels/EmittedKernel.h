@@ -89,7 +89,8 @@ void addWeightConfig(moe::GroupedMatmulOp matmul, ConfigPrinter &config);
 /// for a matmul without an activation.
 void addActivation(moe::ActivationAttr activation, KernelText &text);
 /// Calls pointer(name, type) for each activation parameter that differs per
-/// expert, to add its field. `activate` may be null.
+/// expert. `pointer` adds the parameter's field to the argument block.
+/// `activate` may be null.
 void addNumbers(
     moe::ActivateOp activate,
     llvm::function_ref<void(llvm::StringRef, llvm::StringRef)> pointer);
@@ -100,13 +101,13 @@ void addRowOrder(Stage &stage, int64_t interleave, llvm::StringRef gateUpOrder);
 /// "gate_first".
 void addGateUpOrder(llvm::StringRef order, ConfigPrinter &config);
 
-/// Adds the tensor map for the weights, and its field `rhs`. A box holds 128
-/// bytes of each weight row in a tile, with the 128-byte swizzle. `weight` is
-/// the name of the weights in the program.
+/// Adds a tensor map of the weights, and the field `rhs` of the argument block
+/// that holds it. A box holds 128 bytes of each weight row in a tile, with the
+/// 128-byte swizzle. `weight` is the name of the weights in the program.
 void addWeightMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                   std::string weight, EmittedKernel &out);
-/// Adds the tensor map for the lhs rows, which are contiguous, and its field
-/// `lhs`.
+/// Adds a tensor map of the lhs rows, which are contiguous, and the field `lhs`
+/// of the argument block that holds it.
 void addRowMap(moe::GroupedMatmulOp matmul, moe::ScheduleAttr schedule,
                std::string rows, EmittedKernel &out);
 

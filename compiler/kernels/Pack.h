@@ -29,9 +29,9 @@ struct EmittedPack {
   std::vector<EmittedKernel> kernels;
 };
 
-/// Emits the two kernels of a packing step. The first copies experts from the
-/// stored weight to `scratch`. The second reads them from there and writes the
-/// packed weight.
+/// Emits the two kernels of a packing step. The first kernel copies experts
+/// from the stored weight to `scratch`. The second kernel reads the experts
+/// from `scratch` and writes the packed weight.
 EmittedPack emitPack(moe::PackOp pack, const std::string &scratch);
 
 /// Emits the kernel that sorts the columns by their group index (act-order).

@@ -86,8 +86,8 @@ int64_t launchBytes(int64_t sharedBytes, int64_t ctasPerSm,
 std::optional<GemvSchedule> gemvSchedule(const MatmulProblem &problem,
                                          const Hardware &hardware);
 
-/// Estimates the time of one of the two kernels when it reads the weights of
-/// `touchedExperts` experts.
+/// Estimates the time of a few-token kernel (`route_gate_up` or `down_combine`)
+/// that reads the weights of `touchedExperts` experts.
 Cost gemvCost(const MatmulProblem &problem, double touchedExperts,
               const Hardware &hardware);
 

@@ -122,15 +122,16 @@ std::optional<std::string> Multistage::whyIllegal(const MatmulProblem &problem,
     return fmt::format("{} stages; 2 to 8 are possible", s.stages);
   if (s.threads() > 256)
     return fmt::format("{} threads; at most 256 are possible", s.threads());
-  // With 128 accumulators per thread, the remaining registers hold the
-  // fragments of a 64x64 warp tile. Promotion of 8-bit operands needs a second
-  // set of accumulators, so only 64 accumulators fit. The conversion of weights
-  // in row order needs as many registers for scales, so the limit is the same.
+  // A thread has 255 registers. With 128 accumulators, the other registers hold
+  // the operand fragments of a 64x64 warp tile. Promotion of 8-bit operands
+  // needs a second set of accumulators, so only 64 accumulators fit. The
+  // conversion of weights in row order needs as many registers for scales, so
+  // the limit is the same.
   bool promoted = problem.isPromoted();
   bool convertsRows = problem.codeBits > 0 && !problem.inFragments;
   int64_t most = promoted || convertsRows ? 64 : 128;
   if (s.tileM * s.tileN / s.threads() > most)
-    return fmt::format("{} accumulators a thread; at most {} fit",
+    return fmt::format("{} accumulators per thread; at most {} fit",
                        s.tileM * s.tileN / s.threads(), most);
   if (promoted && problem.promoteK % s.tileK)
     return fmt::format("tile k {} does not divide the {} after which sums are "

@@ -49,11 +49,11 @@ void compiler::setRoles(Schedule &s, int64_t rowsOfWarpgroup, bool swap) {
   roles.producerWarps = 4;
   roles.consumerWarps = (swap ? s.tileN : s.tileM) * 4 / rowsOfWarpgroup;
   // A producer thread keeps the addresses of the tile rows that it copies, and
-  // spills if it has too few registers. One CTA per SM leaves 56 registers per
-  // producer thread, enough for tiles of 256 rows. Tiles of 64 rows need 48
-  // with scales, and tiles of 16 rows need only 40. If warpgroups have 128
-  // weight rows, the accumulators need the remaining registers. Producers then
-  // have 40 registers and exchange the addresses between lanes.
+  // spills if it has too few registers. Tiles of 256 rows need 56, tiles of 64
+  // rows with scales 48, and tiles of 16 rows 40. Schedules with larger tiles
+  // have fewer CTAs per SM, so the number of CTAs determines the value. With
+  // 128 rows per warpgroup, the accumulators need most registers. Producers
+  // then get 40, for any number of CTAs, and exchange addresses between lanes.
   roles.producerRegisters = rowsOfWarpgroup == 128 ? 40
                             : s.ctasPerSm == 1     ? 56
                             : s.ctasPerSm == 2     ? 48
@@ -117,17 +117,18 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                        roles.producerWarps, roles.consumerWarps,
                        roles.swap ? "n" : "m", rows, rows / 16);
   if (whole && s.tileM > mostTokens(problem))
-    return fmt::format("tile m {} of 128 weight rows a warpgroup; up to {} "
+    return fmt::format("tile m {} with 128 weight rows per warpgroup; up to {} "
                        "are possible",
                        s.tileM, mostTokens(problem));
   if (whole && problem.quantizesGroups() && inRegisters)
-    return "128 weight rows a warpgroup leave no registers for a result that "
+    return "128 weight rows per warpgroup leave no registers for a result that "
            "is quantized by groups";
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
   if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
     return whyGroupsApart(problem);
   if (problem.quantizesGroups() && roles.swap && problem.rowScales)
-    return "scales of rows lie where a group of the result does";
+    return "per-row scales and a group of the result need the same shared "
+           "memory";
   if (problem.quantizesGroups() && !roles.swap && made % kScaledColumns != 0)
     return fmt::format("tile n {} makes {} columns; {} share a scale, and "
                        "tokens as rows take whole groups",
@@ -154,8 +155,8 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
                        registersOfCta(s));
   const Sums taken = sums(problem, s);
   if (taken.registers + taken.others > roles.consumerRegisters)
-    return fmt::format("{} {} a thread; {} registers hold {}", taken.registers,
-                       taken.words, roles.consumerRegisters,
+    return fmt::format("{} {} per thread; {} registers hold {}",
+                       taken.registers, taken.words, roles.consumerRegisters,
                        roles.consumerRegisters - taken.others);
   return std::nullopt;
 }

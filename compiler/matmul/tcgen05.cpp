@@ -173,7 +173,7 @@ private:
     if (problem.quantizesGroups() && whyGroupsApart(problem))
       return whyGroupsApart(problem);
     if (rowsOfWarpgroup(s) != kRows)
-      return fmt::format("{} weight rows a warpgroup; engine '{}' takes {}",
+      return fmt::format("{} weight rows per warpgroup; engine '{}' takes {}",
                          rowsOfWarpgroup(s), row.name, kRows);
     const int64_t columns = tensorColumns(problem, s);
     if (columns * s.ctasPerSm > kColumnsOfSm)

@@ -65,11 +65,14 @@ constexpr TileRule kTileRules[] = {
 
 /// Schedule rules, best first. Rules for 16-bit operands:
 ///
-/// * Tiles of 32 and 128 rows, and tiles of 16 rows for large experts, are only
-///   used on request. Tiles of small experts run concurrently.
-/// * If a weight is larger than the L2 cache, a group of row tiles shares it
-///   while it is read. If the weight is small, the column tiles of the second
-///   matmul share the lhs rows instead.
+/// * The tile rules above never choose tiles of 16, 32 or 128 rows for 16-bit
+///   operands; they are used only if the user or a tuned schedule asks for
+///   them. Tiles of 16 rows with a first weight above 8 MiB are used only if no
+///   other engine has a good schedule that is legal (behindOthers).
+/// * If the first weight is larger than the L2 cache, the row tiles of a group
+///   (`group`) use each weight tile at the same time, so it is read once per
+///   group. If the first weight is small, groups in the second matmul let its
+///   column tiles share the lhs rows.
 ///
 /// Rules for 8-bit operands:
 ///

@@ -480,7 +480,7 @@ void checkSizes(moe::LayerOp layer, Refuse refuse) {
       {"num_experts",
        std::max(layer.getRoutedExperts(), layer.getStoredExperts()), 1,
        compiler::kMaxExperts},
-      {"number of pairs of a token (top_k + n_shared_experts)",
+      {"number of pairs per token (top_k + n_shared_experts)",
        layer.getPairsOfToken(), 1, compiler::kMaxPairsPerToken},
   };
   for (const SizeRule &rule : rules) {

@@ -98,7 +98,8 @@ static StringRef fieldName(OpResult result, const StageGroup &group) {
       .getResultName(result.getResultNumber());
 }
 
-/// Returns the caller's name of a stage's result, else "".
+/// Returns the name of the output that the stage's result is returned as, or ""
+/// if the program does not return it.
 static StringRef returnedName(OpResult result) {
   for (OpOperand &use : result.getUses())
     if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))

@@ -45,11 +45,15 @@ bool compiler::isOfIntermediate(Operation *op) {
 /// Returns the reason why the first matmul's kernel does not quantize the
 /// intermediate, or "" if that kernel quantizes it.
 ///
-/// The kernel quantizes it if the scale is given. It also does so if a CTA
-/// computes all columns that share a scale, unless `asked` requests a separate
-/// launch. A scale per row needs too many columns: a kernel in which the last
-/// CTA of a row reads the columns back was measured and is slower than a
-/// separate launch (bench/notes/quantize-h100.md).
+/// The kernel quantizes the intermediate if its scale is static, or if one CTA
+/// computes all columns that share a scale and `asked` is false. No CTA has all
+/// columns of a row, so scales per row or per tensor need a separate launch.
+/// Letting the last CTA of a row read the columns back was measured and is
+/// slower (bench/notes/quantize-h100.md).
+///
+/// There are two exceptions. Warp-specialized engines never emulate their
+/// result. Computed scales of emulated or block-scaled operands need a rounding
+/// rule, because division by other scales is faster in a separate launch.
 static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
                             bool asked) {
   const moe::DescriptorAttr descriptor = quantize.getDescriptor();

@@ -38,7 +38,7 @@ static Value boundTo(moe::LaunchOp launch, moe::KernelOp kernel,
 static constexpr int64_t kOverlappedTileRows = 64;
 
 /// Returns true if the kernel is a persistent grouped matmul that may overlap
-/// with another one.
+/// with the layer's other grouped matmul.
 static bool isPersistentMatmul(moe::KernelOp kernel) {
   moe::ScheduleAttr schedule = kernel ? kernel.getScheduleAttr() : nullptr;
   const Schedule *s = schedule ? schedule.getMatmul() : nullptr;

@@ -148,8 +148,9 @@ inline constexpr llvm::StringLiteral kSlices = "slices";
 /// order of first use.
 std::vector<WorkspaceValue> workspaceValues(moe::ProgramOp program);
 
-/// Returns the results of launches that kernels on other ranks write, in the
-/// order of first use. They are stored in the window (compiler/plan/Window.h).
+/// Returns the launch results that kernels write into the windows of other
+/// ranks (dispatch, send_back), in the order of first use.
+/// compiler/plan/Window.h describes a window.
 std::vector<WorkspaceValue> windowValues(moe::ProgramOp program);
 
 /// Returns the number of blocks into which a run's tokens are divided. A block

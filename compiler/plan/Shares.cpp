@@ -15,8 +15,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 ShardUnits compiler::shardUnitsOf(moe::LayerOp layer) {
-  // Shares do not depend on the realization, so they are computed from the
-  // user's quantization.
+  // Shares do not depend on the realization (how the layer's operands are
+  // multiplied), so they are computed from the user's quantization.
   const moe::QuantAttr quant = layer.getUsersQuant();
   const Type multiplied = quant.dequantizesWeights()
                               ? layer.getComputeType()

@@ -7,7 +7,8 @@
 //
 // A share is the part of a layer that one rank computes. Generated code depends
 // only on the sizes in a share. Ranks with equal share sizes therefore run the
-// same code, and receive the remaining values at run time.
+// same code, and receive their other values, such as the first expert, at run
+// time.
 //
 //===----------------------------------------------------------------------===//
 
@@ -41,8 +42,9 @@ struct Share {
 /// Units, in intermediate columns, in which the intermediate is divided into
 /// shards.
 struct ShardUnits {
-  /// Number of columns in 16 bytes of the second matmul's operands, rounded up
-  /// to whole runs of gate rows.
+  /// Smallest number of columns that fills whole 16-byte chunks of a row of the
+  /// second matmul's operands and, in gated layers, whole runs of kGateUpRun
+  /// gate rows.
   int64_t piece;
   /// Smallest multiple of `piece` that contains whole weight-scale groups (w13
   /// rows and w2 columns) and whole groups of columns that are quantized

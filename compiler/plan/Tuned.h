@@ -143,8 +143,8 @@ servedRanges(const std::vector<TunedRow> &rows, const MatmulProblem &first,
              const Engines &itsEngines, const Hardware &hardware,
              int64_t maxTokens);
 
-/// Returns the ranges without their rows. Adjacent ranges with equal schedules
-/// are merged.
+/// Returns the ranges of `served` without the tuned rows. Adjacent ranges with
+/// equal schedules are merged.
 std::vector<TunedRange> joined(std::span<const ServedRange> served);
 
 } // namespace moec::compiler

@@ -5,9 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A kind of kernel is a template and the stages that it fuses. moe.kernel names
-// its row, and passes and emitters read it. compiler/kernels implements the
-// arguments, members, grids and schedules that a row cannot express.
+// kKernelKinds has one row for each kind of kernel: a template and the stages
+// that it fuses. A moe.kernel names its kind; passes and emitters read the row
+// of that kind. compiler/kernels implements the arguments, members, grids and
+// schedules that a row cannot express.
 //
 //===----------------------------------------------------------------------===//
 

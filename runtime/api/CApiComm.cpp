@@ -70,8 +70,9 @@ connectWithoutNccl(const moec_comm_options &given) {
     if (given.ordinal_plus_one)
       return comm::connectPeers(std::move(end), std::move(options));
     if (given.timeout_ms)
-      return invalidArgument("timeout_ms is not of ranks in a group of the "
-                             "host device, which has its own; leave it zero");
+      return invalidArgument(
+          "expected timeout_ms 0 for ranks in a group of the "
+          "host device, which has its own timeout");
     return end;
   }
   comm::GatherFunction gather = [function = given.all_gather,

@@ -165,8 +165,8 @@ Layer::planUnpacking(std::span<const Tensor> weights, bool toHost) const {
   }
   if (!toHost || code->onHost())
     TRY(checkOverlaps(list));
-  // Repacking packs all weights that are packed in place, so all of them must
-  // be unpacked together.
+  // repack() packs every weight of an in-place layout again. One call must
+  // therefore unpack all of these weights, or none in place.
   const bool any = std::ranges::any_of(
       list, [](const Unpacking &one) { return one.pack && one.inPlace; });
   for (const Pack &pack : target.pack) {

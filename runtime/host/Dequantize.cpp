@@ -29,9 +29,9 @@ Result<void> stages::dequantize(KernelRun &run) {
   const int64_t groupColumns = run.integer("group_columns");
   const bool ofTensor = groupRows == -1 && groupColumns == -1;
   if (!ofTensor && groupRows != 1)
-    return run.fail(
-        "expected a scale of all values or of one row, got groups of {} x {}",
-        groupRows, groupColumns);
+    return run.fail("expected one scale for all values or one scale per row, "
+                    "got groups of {} x {}",
+                    groupRows, groupColumns);
   RowCount count = TRY(countRows(run));
   int64_t columns = TRY(run.columnsOf("input"));
   // The kernel's grid limits the elements that are written.

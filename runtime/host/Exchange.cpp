@@ -87,8 +87,7 @@ Result<Meeting> Meeting::of(KernelRun &run, ExchangePhase phase,
                     run.window ? run.window->addresses().size() : 0);
   if (reinterpret_cast<uint64_t>(words.data) != run.window->own() ||
       words.storage != Storage::I64)
-    return run.fail(
-        "expected exchange_words of i64 at the begin of the window");
+    return run.fail("expected exchange_words (i64) at the start of the window");
   if (TRY(run.ofRank("rank", -1)) != run.window->rank())
     return run.fail("expected the rank of the window, {}, got {}",
                     run.window->rank(), TRY(run.ofRank("rank", -1)));

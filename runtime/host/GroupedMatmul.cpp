@@ -127,8 +127,8 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.given = run.has("lhs_scale");
   const bool ofRhs = run.has("rhs_scale");
   if (scales.given && !ofRhs)
-    return run.fail(
-        "expected scales of both operands, of the weight or of none");
+    return run.fail("expected scales for both operands, for the weight only, "
+                    "or for neither");
   scales.ofWeights = ofRhs && !scales.given;
   scales.fragments = run.flag("fragments");
   if (scales.fragments && !ofRhs)

@@ -289,8 +289,8 @@ Result<View> KernelRun::result(const std::string &name, int64_t rows,
   if (found == stage->results.end() || found->second.empty() ||
       found->second[0] != '%')
     return view(name, stage->results, rows, columns);
-  // The extents come from the manifest, so their product may exceed any
-  // available memory.
+  // The extents come from the manifest, so their product may exceed the memory
+  // of any machine.
   constexpr int64_t kMostBytes = int64_t(1) << 40;
   const int64_t bytes = multiply(
       multiply(std::max<int64_t>(rows, 0), std::max<int64_t>(columns, 0)),

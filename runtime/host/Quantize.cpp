@@ -298,9 +298,10 @@ Result<void> stages::quantize(KernelRun &run) {
                     "of groups of {} x {}",
                     rule, groupRows, groupColumns);
   if (!ofTensor && (groupRows != 1 || !isDynamic))
-    return run.fail("expected a scale of all values or dynamic ones of a row, "
-                    "got groups of {} x {}{}",
-                    groupRows, groupColumns, isDynamic ? "" : ", static");
+    return run.fail(
+        "expected one scale for all values, or dynamic scales per row, "
+        "got groups of {} x {}{}",
+        groupRows, groupColumns, isDynamic ? "" : ", static");
   if (ofTensor && blockRows < 1)
     return run.fail("expected block_rows of at least 1, got {}", blockRows);
   RowCount count = TRY(countRows(run));

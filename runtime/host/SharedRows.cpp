@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Creates rows, tiles and weights for a shared expert, which processes every
-// token: row t is token t.
+// Creates the row positions, row tiles and routing weights (`topk_weights`) of
+// a shared expert. It processes every valid token, so row t is token t.
 //
 //===----------------------------------------------------------------------===//
 

@@ -105,9 +105,10 @@ Result<void> Checker::checkLaunch(const std::string &path, const Target &target,
 // Variants
 //===----------------------------------------------------------------------===//
 
-/// Rounds `bytes` up to a multiple of kBaseAlignment. Each size in a manifest
-/// may exceed the bytes that it holds only by this rounding. This way a
-/// manifest cannot make the device reserve much more memory than needed.
+/// Rounds `bytes` up to a multiple of kBaseAlignment. A size in a manifest (of
+/// a region or the workspace) may exceed the needed bytes only by this
+/// rounding, so a manifest cannot make the device reserve much more memory than
+/// needed.
 static int64_t roundedUp(int64_t bytes) {
   return (bytes + kBaseAlignment - 1) / kBaseAlignment * kBaseAlignment;
 }
@@ -400,7 +401,7 @@ Result<void> Checker::checkPack(const std::string &path, const Target &target,
         (i == 0 || !made.contains(pack.from[i])))
       return fail(fmt::format("{}.from[{}]", path, i),
                   "expected the name of a stored weight{}, got '{}'",
-                  i == 0 ? "" : ", or of a packed one of an earlier entry",
+                  i == 0 ? "" : ", or of a packed weight of an earlier entry",
                   pack.from[i]);
   const Value &result = *findValue(manifest, target, pack.result);
   if (pack.inPlace && result.mayAlias != pack.from[0])

@@ -127,7 +127,7 @@ moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_siz
 // -----
 
 // Shared experts count as pairs of a token.
-// expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs of a token (top_k + n_shared_experts) is 33; accepted: at most 32}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs per token (top_k + n_shared_experts) is 33; accepted: at most 32}}
 moe.layer @l {num_experts = 128, top_k = 32, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, n_shared_experts = 1}
 
 // -----
@@ -295,7 +295,7 @@ moe.layer @l {num_experts = 2048, top_k = 8, hidden_size = 2048, intermediate_si
 
 // -----
 
-// expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs of a token (top_k + n_shared_experts) is 33; accepted: at most 32}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs per token (top_k + n_shared_experts) is 33; accepted: at most 32}}
 moe.layer @l {num_experts = 128, top_k = 33, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
 
 // -----
@@ -303,7 +303,7 @@ moe.layer @l {num_experts = 128, top_k = 33, hidden_size = 2048, intermediate_si
 // Every reason is said, not the first alone.
 // expected-error@+3 {{layer @l refused [option_not_supported]: no backend does option 'is_scale_swizzled'; accepted: scales of activations in their logical order; those of weights may be stored_layout scales_128x4}}
 // expected-error@+2 {{layer @l refused [size_not_supported]: hidden_size is 2044; accepted: multiples of 8 (pieces of 16 bytes; nothing is padded)}}
-// expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs of a token (top_k + n_shared_experts) is 33; accepted: at most 32}}
+// expected-error@+1 {{layer @l refused [size_not_supported]: number of pairs per token (top_k + n_shared_experts) is 33; accepted: at most 32}}
 moe.layer @l {num_experts = 128, top_k = 33, hidden_size = 2044, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, is_scale_swizzled}
 
 // -----

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Uses CLI11, and prints the table of environment variables below the options.
+// Declares the command-line options of moec-run with CLI11. --help prints the
+// table of environment variables below the options.
 //
 //===----------------------------------------------------------------------===//
 

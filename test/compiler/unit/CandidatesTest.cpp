@@ -201,7 +201,7 @@ TEST(Candidates, IllegalSchedulesSayWhy) {
   other = s;
   other.tileM = 128, other.tileN = 256, other.tileK = 32;
   EXPECT_EQ(whyIllegal(large, other, h100()),
-            "256 accumulators a thread; at most 128 fit");
+            "256 accumulators per thread; at most 128 fit");
   other = s;
   other.tileK = 128, other.grid().n = 2;
   EXPECT_EQ(whyIllegal(p, other, h100()),
@@ -394,7 +394,7 @@ TEST(Candidates, IllegalRolesSayWhy) {
             "4 producing and 12 consuming warps; tile n 128 takes 4 and 8");
   EXPECT_EQ(
       why([](Schedule &s) { s.roles().consumerWarps = 4; }),
-      "tile m 256 of 128 weight rows a warpgroup; up to 128 are possible");
+      "tile m 256 with 128 weight rows per warpgroup; up to 128 are possible");
   EXPECT_EQ(why([](Schedule &s) { s.tileK = 32; }),
             "tile k 32 is not 128 bytes of a row");
   EXPECT_EQ(why([](Schedule &s) { s.stages = 11; }),
@@ -404,7 +404,7 @@ TEST(Candidates, IllegalRolesSayWhy) {
   EXPECT_EQ(why([](Schedule &s) { s.roles().consumerRegisters = 232; }),
             "66560 registers in all; a CTA has 64512");
   EXPECT_EQ(why([](Schedule &s) { s.roles().consumerRegisters = 160; }),
-            "128 accumulators a thread; 160 registers hold 96");
+            "128 accumulators per thread; 160 registers hold 96");
   EXPECT_EQ(why([](Schedule &s) { s.stages = 5; }),
             "256144 bytes of shared memory; sm_90a has 232448");
   p.tileRows = 272;
@@ -426,7 +426,7 @@ TEST(Candidates, IllegalRolesSayWhy) {
   EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
   s.roles().consumerRegisters = 216;
   EXPECT_EQ(whyIllegal(p, s, h100()),
-            "160 sums, totals and scales a thread; 216 registers hold 152");
+            "160 sums, totals and scales per thread; 216 registers hold 152");
   p.groupScales = false;
   EXPECT_EQ(whyIllegal(p, s, h100()), std::nullopt);
   // Sums alone, where they may stay as they are.

@@ -208,7 +208,7 @@ TEST(KnownGood, WideTilesAreRefusedWithAReason) {
   // Biases and results of 32 bits take registers.
   EXPECT_EQ(
       why([](Problem &p, Schedule &) { p.resultBytes = 4, p.hasBias = true; }),
-      "192 sums, totals and scales a thread; 224 registers hold 176");
+      "192 sums, totals and scales per thread; 224 registers hold 176");
 }
 
 TEST(KnownGood, RowsByExpertTakeSwappedWarpgroupsOf64) {

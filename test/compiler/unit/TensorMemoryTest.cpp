@@ -132,7 +132,7 @@ TEST(TensorMemory, IllegalSchedulesSayWhy) {
   EXPECT_EQ(with([](Schedule &o) { o.tileN = 64; }),
             "tile n 64; 128 and 256 are possible");
   EXPECT_EQ(with([](Schedule &o) { setRoles(o, 64); }),
-            "64 weight rows a warpgroup; engine 'tcgen05' takes 128");
+            "64 weight rows per warpgroup; engine 'tcgen05' takes 128");
   EXPECT_EQ(with([](Schedule &o) { o.tileK = 32; }),
             "tile k 32 is not 128 bytes of a row");
   EXPECT_EQ(with([](Schedule &o) { o.warps = WarpGrid{1, 4}; }),
@@ -153,7 +153,7 @@ TEST(TensorMemory, IllegalSchedulesSayWhy) {
               o.tileM = 128, o.tileK = 128;
               setRoles(o, 128);
             }),
-            "192 sums and totals a thread; 216 registers hold 176");
+            "192 sums and totals per thread; 216 registers hold 176");
   p.codeBits = 4;
   EXPECT_EQ(with([](Schedule &) {}),
             "engine 'tcgen05' does not convert weights of 4 bits");

@@ -120,7 +120,7 @@ static std::vector<Row> packRows() {
       {"targets[0].pack[0].from", "at least one", CHANGE(t.pack[0].from = {})},
       {"targets[0].pack[0].from[0]", "stored weight",
        CHANGE(t.pack[0].from = {"x"})},
-      {"targets[0].pack[0].from[1]", "a packed one of an earlier entry",
+      {"targets[0].pack[0].from[1]", "a packed weight of an earlier entry",
        CHANGE(t.pack[0].from.push_back("w13_packed"))},
       {"targets[0].pack[0].in_place", "may_alias = 'w13'",
        CHANGE(t.values[0].mayAlias = "")},
