@@ -178,7 +178,7 @@ def Moe_QuantAttr : Moe_VerifiedAttr<"Quant", "quant"> {
     bool multipliesCodes() const;
     /// Returns true if realization 'codes' can replace 'emulated', because the
     /// activations' e4m3 represents each code exactly. The target decides which
-    /// of the two is used.
+    /// of the two realizations is used.
     bool mayMultiplyCodes() const;
     /// Returns the catalog row (operand types and engines) with which
     /// realization 'blocks' can replace 'emulated', or null. The target decides

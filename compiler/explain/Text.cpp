@@ -84,7 +84,7 @@ std::string kernelText(const ordered_json &kernel) {
   if (kernel.contains("persistent"))
     text += "persistent, ";
   if (kernel.contains("block_tokens"))
-    text += fmt::format("{} tokens a CTA, ", kernel["block_tokens"].dump());
+    text += fmt::format("{} tokens per CTA, ", kernel["block_tokens"].dump());
   if (kernel.contains("cluster"))
     text += fmt::format("clusters of {} CTAs, ", kernel["cluster"][0].dump());
   text +=

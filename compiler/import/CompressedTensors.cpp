@@ -129,8 +129,8 @@ void readStrategy(JsonReader &part, bool isWeight, Args &args) {
 /// determines it.
 void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
   const bool isNested = args.strategy == "tensor_group";
-  // In an MX format, an operand has MX scales only if its group size is that of
-  // the format. Other operands have scales of an ordinary type.
+  // In an MX format, an operand has MX scales only if it has the format's group
+  // size. Other operands have scales of an ordinary type.
   const bool isMx = format.name.starts_with("mx") && args.strategy == "group" &&
                     args.columns == format.groupSize &&
                     args.word.starts_with("float");
@@ -158,7 +158,8 @@ void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
 }
 
 /// Reads the weights or activations of a group. Returns nullopt if they are not
-/// quantized. Defaults are those of QuantizationArgs.
+/// quantized. Defaults are taken from compressed-tensors'
+/// class QuantizationArgs.
 std::optional<Args> readArgs(JsonReader &group, std::string_view key,
                              bool isWeight, const StoredFormat *format) {
   std::optional<JsonReader> part = group.object(key);

@@ -11,7 +11,7 @@
 // the family share them. HuggingFace.cpp reads a config according to the row of
 // the config's family.
 //
-// Defaults are those of the configuration classes that a row names as its
+// Defaults are taken from the configuration classes that a row names as its
 // source, as of Transformers 5.24; test/import/DefaultsTest.cpp compares them.
 // Classes whose defaults differ have separate rows. Values without a key follow
 // the modeling code. For models without such a class, every key that could
@@ -134,8 +134,8 @@ struct FamilyRouting {
   /// The number of layers that read their expert ids from a table by token id,
   /// if no list of layer types specifies them.
   Key<int64_t> hashLayers = always<int64_t>(0);
-  /// The number of identity experts, whose ids follow those of the real
-  /// experts.
+  /// The number of identity experts, whose ids follow the ids of the
+  /// experts with weights.
   Key<int64_t> zeroExperts = always<int64_t>(0);
   /// The number of shared experts whose scores are part of the sum that divides
   /// the weights. They are the last experts of the layer, and every token

@@ -328,8 +328,8 @@ void ConfigReader::read(LayerDescription &layer) {
   findQuantization();
   readType(layer);
   // Module lists in the quantization config name layers by index, so the layers
-  // are read first. The origin lists the scheme's entries before those of the
-  // layers, so the two groups are swapped afterwards.
+  // are read first. The origin lists the scheme's entries before the layers'
+  // entries, so the two groups of entries are swapped afterwards.
   const auto read = origin.read.size(), assumed = origin.assumed.size();
   readLayers();
   const auto readBy = origin.read.size(), assumedBy = origin.assumed.size();

@@ -35,7 +35,8 @@ struct ImportOptions {
 };
 
 /// Calls `see` with the name, the member and the help text of each option. The
-/// name is that of the command line; the C ABI replaces '-' by '_'.
+/// name is the option's name on the command line; the C ABI replaces '-' by
+/// '_'.
 template <typename Options, typename See>
 void forEachImportOption(Options &options, See see) {
   see("scheme", options.scheme, "quantization scheme (moec list schemes)");

@@ -175,7 +175,8 @@ struct LayerDescription {
   bool operator==(const LayerDescription &) const = default;
 };
 
-/// Returns the message with moec's names replaced by those of the input.
+/// Returns the message with moec's names replaced by the names that the input
+/// uses.
 std::string inWords(std::string_view message, const Words &words);
 
 } // namespace moec::compiler

@@ -48,7 +48,7 @@ struct LayerField {
 
 std::span<const LayerField> layerFields();
 
-/// Returns the names that a layer JSON uses, including those of its inner
+/// Returns the names that a layer JSON uses, including the names in its inner
 /// objects.
 Words wordsOfLayerJson();
 

@@ -103,8 +103,8 @@ std::vector<std::string_view> wordsOf(std::string_view name) {
 //===----------------------------------------------------------------------===//
 
 /// Consumes the words up to and including the layer's index, and sets
-/// `isOfLayer` if the name has an index. Returns false if the index is that of
-/// another layer.
+/// `isOfLayer` if the name has an index. Returns false if it is the index
+/// of another layer.
 bool takeLayer(Words &words, const LayerModules &layer, bool &isOfLayer) {
   for (size_t i = 0; i + 1 < words.size(); ++i) {
     const std::optional<int64_t> number = numberOf(words[i + 1]);

@@ -7,7 +7,8 @@
 //
 // Functions that the readers of a quantization_config share.
 // CompressedTensors.cpp, ModelOpt.cpp and Quark.cpp each contain one reader.
-// Defaults are those of each format's own classes, which the readers name.
+// Each reader takes the defaults from its format's own configuration classes
+// and names these classes.
 //
 //===----------------------------------------------------------------------===//
 

@@ -179,14 +179,14 @@ public:
   virtual std::optional<std::string>
   whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
   /// Returns the reason why the epilogue cannot quantize the result by groups,
-  /// so that a separate launch must do so. Returns nullopt if the epilogue can:
-  /// each CTA's tile contains whole groups. In that case candidates() is not
-  /// empty.
+  /// so that a separate launch must quantize it. Returns nullopt if the
+  /// epilogue can quantize it, because each CTA's tile contains whole groups.
+  /// In that case candidates() is not empty.
   virtual std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const = 0;
   /// Returns true if two CTAs of a cluster may split the K dimension of a tile.
-  /// They do so in runs with so few active experts that there are fewer tiles
-  /// than CTAs (templates/moe/matmul/roles/split.cuh).
+  /// CTAs split tiles in runs with so few active experts that there are fewer
+  /// tiles than CTAs (templates/moe/matmul/roles/split.cuh).
   virtual bool maySplit(const MatmulProblem &, const Schedule &,
                         const Hardware &) const {
     return false;

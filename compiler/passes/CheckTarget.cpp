@@ -233,7 +233,7 @@ void checkTogether(moe::LayerOp layer, Refuse refuse) {
                    }))
     cannot("batch_invariant: scheme '" + quant.getScheme() +
            "' has one scale of all tokens, which depends on each of them; "
-           "accepted: scales that are static, or of a token or a part of it");
+           "accepted: static scales, and scales per token or per column group");
   const StringRef method = layer.getRouting().getMethod();
   const catalog::RoutingMethod *row =
       catalog::find(catalog::kRoutingMethods, method);

@@ -122,7 +122,7 @@ private:
 
   // Stages between ranks, and stages of shared experts (DecomposeRanks.cpp).
   /// Gathers the tokens of all ranks. Afterwards the route's top-k ids and
-  /// weights, and the inputs x and its scales, are those of all ranks.
+  /// weights, x, and the scales of x cover the tokens of all ranks.
   ///
   /// Quantizes x before the dispatch, because codes are fewer bytes and scales
   /// per token or per group do not depend on other tokens; then returns x as

@@ -284,8 +284,8 @@ FewTokens compiler::fewTokensOf(moe::ProgramOp program, moe::VariantOp stages) {
   if (most == 0)
     return refuse(
         {"shared_memory",
-         fmt::format("engine '{}' keeps the rows of a token and the weights on "
-                     "their way in shared memory, of which a CTA on {} has {} "
+         fmt::format("engine '{}' keeps a token's rows and the prefetched "
+                     "weights in shared memory, of which a CTA on {} has {} "
                      "bytes",
                      few.engine, path.arch().name, hardware.sharedPerBlock)});
   // Each rank contributes at least one token.

@@ -60,9 +60,10 @@ llvm::ArrayRef<llvm::StringRef> exchangeOperandsOf(moe::StageOpInterface stage);
 /// (templates/moe/core/pdl.cuh).
 bool areOlder(moe::KernelOp kernel, WordList fields);
 
-// The second of two persistent matmuls may start while the first is still
-// running. It then waits for single row tiles, which the first matmul counts as
-// stored (templates/moe/matmul/roles/tile_source.cuh). The results of the two
+// If both matmuls of a layer are persistent, the second matmul may start while
+// the first matmul still runs. It then waits for single row tiles, whose stored
+// column tiles the first matmul counts
+// (templates/moe/matmul/roles/tile_source.cuh). The results of the two
 // matmuls are then live at the same time. Overlap.cpp decides when this
 // applies.
 

@@ -53,8 +53,8 @@ std::optional<Schedule> centerOf(const MatmulProblem &problem,
                                  const Engines &engines,
                                  const Hardware &hardware);
 
-/// Returns pairs that differ from `center` in one of the two schedules, fastest
-/// first by the cost model.
+/// Returns schedule pairs that differ from `center` in one schedule only,
+/// ordered by the cost model's prediction, fastest first.
 std::vector<SchedulePair> variationsOf(const TunedLayer &layer,
                                        const SchedulePair &center,
                                        const Hardware &hardware, int64_t tokens,

@@ -27,7 +27,7 @@ using namespace moec;
 using namespace moec::runtime;
 using namespace moec::runtime::cuda;
 
-/// An expert count larger than that of any layer, which selects all experts.
+/// A value larger than any layer's expert count. It selects all experts.
 /// Each pack step limits it to its own expert count.
 static constexpr int64_t kAllExperts = int64_t(1) << 32;
 

@@ -24,7 +24,8 @@ namespace moec::runtime {
 struct DeviceInfo {
   std::string name;
   int64_t computeMajor = 0, computeMinor = 0;
-  /// SM count of the context. It may be smaller than that of the device.
+  /// SM count of the context. It may be smaller than the device's SM
+  /// count.
   int64_t smCount = 0;
   int64_t maxThreadsPerBlock = 0;
   int64_t maxThreadsPerSm = 0;

@@ -160,7 +160,7 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   if (least < 1 || scales.lhsRows > 1 || n % scales.parts ||
       (scales.given && wider < k && wider % scales.step))
     return run.fail(
-        "expected scales of a row of lhs, of whole gates and ups, and groups "
+        "expected lhs groups within one row, as many gates as ups, and groups "
         "that divide each other, got {} x {} and {} x {} of {} rows",
         scales.lhsRows, scales.lhsColumns, scales.rhsRows, scales.rhsColumns,
         n);

@@ -39,8 +39,8 @@ struct WeightFormat {
   std::string scaleRule;
 };
 
-/// The minimum and maximum of the values that share a scale; the range always
-/// includes 0.
+/// The range (minimum and maximum) of the values that share a scale, extended
+/// to include 0.
 using WeightRange = moe::quant::Range;
 
 /// The quantization rules of one weight format.
@@ -57,7 +57,7 @@ public:
   /// magnitude.
   float secondScale(float largest) const { return rules.second(largest); }
   /// Stores the scale of a group. `second`: the second scale; 1 if the format
-  /// has none.
+  /// has no second scales.
   void storeScale(WeightRange range, float second, std::byte *to) const {
     rules.storeScale(range, second, to);
   }

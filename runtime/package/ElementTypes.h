@@ -35,7 +35,7 @@ struct ElementType {
   bool floating;
   std::string_view cpp;    ///< C++ type in kernels; "": kernels do not have it
   std::string_view stored; ///< name in safetensors; "": stored as bytes
-  /// Other names: PyTorch's (without "torch.") and those of vLLM's
+  /// Other names: the names in PyTorch (without "torch.") and in vLLM's
   /// FusedMoEQuantDesc. Quantization schemes may only use types that have such
   /// a name.
   WordList spellings;

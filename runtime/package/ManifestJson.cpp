@@ -555,8 +555,8 @@ static Result<void> check(const ShareIndex &index) {
     if (share.folder.find('/') != std::string::npos ||
         !isContainedPath(share.folder) || !folders.insert(share.folder).second)
       return invalidManifest(
-          "{}.folder: expected a new name of a folder of the "
-          "package, got '{}'",
+          "{}.folder: expected a folder of the package that no "
+          "other share names, got '{}'",
           path, share.folder);
     if (share.ranks.empty())
       return invalidManifest("{}.ranks: expected at least one rank", path);

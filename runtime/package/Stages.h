@@ -80,7 +80,7 @@ inline constexpr StageKind kStageKinds[] = {
      .operands = "expert_num_tokens",
      .results = "tiles tile_count",
      .attributes = "experts:integer tile_rows:integer row_step:integer~"},
-    // The rows are those of a single expert that processes every token, such as
+    // Creates the rows of a single expert that processes every token, such as
     // the MLP of shared experts: row t is token t.
     {.op = "shared_rows",
      .operands = "valid_tokens? shared_gate?",

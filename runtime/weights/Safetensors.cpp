@@ -176,7 +176,7 @@ Result<StoredTensors> HeaderReader::read() {
   const uint64_t rest = file.size() - kLengthBytes;
   if (length > std::min(rest, kMaxHeaderBytes))
     return fail(fmt::format("expected a safetensors file, whose first eight "
-                            "bytes say the length of a header of at most {} "
+                            "bytes specify a header length of at most {} "
                             "bytes, got a length of {}",
                             std::min(rest, kMaxHeaderBytes), length));
   data = file.subspan(kLengthBytes + length);

@@ -159,7 +159,7 @@ moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_siz
 // -----
 
 // A scale of all tokens tells each of its neighbours.
-// expected-error@+1 {{layer @l refused [option_not_supported]: batch_invariant: scheme 'fp8_tensor_dynamic' has one scale of all tokens, which depends on each of them; accepted: scales that are static, or of a token or a part of it}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: batch_invariant: scheme 'fp8_tensor_dynamic' has one scale of all tokens, which depends on each of them; accepted: static scales, and scales per token or per column group}}
 moe.layer @l {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<fp8_tensor_dynamic>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, batch_invariant}
 
 // -----

@@ -122,7 +122,7 @@ moe.layer @wide {
 
 // CHECK-LABEL: moe.program @too_wide_sm_90a
 // WGMMA-LABEL: moe.program @too_wide_sm_90a
-// WGMMA-SAME: <backend = grouped, engine = gemv, realization = native, computed = w16a16, code = "shared_memory", reason = "engine 'gemv' keeps the rows of a token and the weights on their way in shared memory, of which a CTA on sm_90a has 232448 bytes">
+// WGMMA-SAME: <backend = grouped, engine = gemv, realization = native, computed = w16a16, code = "shared_memory", reason = "engine 'gemv' keeps a token's rows and the prefetched weights in shared memory, of which a CTA on sm_90a has 232448 bytes">
 // WGMMA-NOT: gemv
 // WGMMA: moe.variant @up_to_32 tokens[1, 32] {
 moe.layer @too_wide {

@@ -124,7 +124,7 @@ REFUSALS = [
     ("empty", "int8_w8a16", text("model.safetensors", b""), [],
      "DIR/model.safetensors: expected eight bytes with the length of a header, got a file of 0 [invalid_argument]"),
     ("length", "int8_w8a16", text("model.safetensors", b"\xff" * 8 + b"{}"), [],
-     "DIR/model.safetensors: expected a safetensors file, whose first eight bytes say the length of a header of at most 2 bytes, "
+     "DIR/model.safetensors: expected a safetensors file, whose first eight bytes specify a header length of at most 2 bytes, "
      "got a length of 18446744073709551615 [invalid_argument]"),
     ("json", "int8_w8a16", header(b"[1]"), [],
      "DIR/model.safetensors: header: expected a JSON object, got an array [invalid_argument]"),

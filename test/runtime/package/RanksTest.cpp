@@ -339,10 +339,12 @@ TEST_F(ShareFolder, theIndexIsChecked) {
             "file 'share0/manifest.json': expected the manifest of ranks 0 and "
             "3, got that of ranks 0 and 2"},
            {"\"folder\": \"share1\"", "\"folder\": \"share0\"",
-            "shares[1].folder: expected a new name of a folder of the package, "
+            "shares[1].folder: expected a folder of the package that no other "
+            "share names, "
             "got 'share0'"},
            {"\"folder\": \"share1\"", "\"folder\": \"..\"",
-            "shares[1].folder: expected a new name of a folder of the package, "
+            "shares[1].folder: expected a folder of the package that no other "
+            "share names, "
             "got '..'"},
            {"\"folder\": \"share1\"", "\"folder\": \"share2\"",
             "shares[1].folder: expected 'share2/manifest.json' in `files`"},
