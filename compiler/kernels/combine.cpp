@@ -20,8 +20,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 namespace {
-/// A sum over each token's experts: `out` is the sum of the token's rows of
-/// `partials`. `tokens` is the maximum token count.
+/// The sum over each token's experts that a kernel computes: a row of `out` is
+/// the sum of the token's rows in `partials`. `tokens`: maximum token count.
 struct Sum {
   mlir::Value partials, out;
   int64_t hidden = 0, tokens = 0;

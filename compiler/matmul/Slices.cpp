@@ -18,7 +18,8 @@ using namespace moec;
 using namespace moec::compiler;
 
 static constexpr int64_t kColumns = 128, kRowBytes = 128;
-/// Fixed time per slice in seconds, because CTAs wait for each other.
+/// Fixed time per slice in seconds, from which slicesRanges() computes the
+/// smallest token count. CTAs wait for each other at the end of each slice.
 static constexpr double kSecondsOfSlice = 4e-6;
 /// Minimum number of slices. With fewer slices, too little of the summation
 /// overlaps with multiplication.

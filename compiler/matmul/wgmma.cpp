@@ -36,9 +36,9 @@ constexpr int64_t kSmallFirst = 64 << 20;
 /// from the mean.
 ///
 /// With `step`, an expert's rows are distributed evenly over its large tiles.
-/// Otherwise its last tile may be short: that tile would read as many weights
-/// as a full one, but later than its neighbors, when the weights are no longer
-/// in the L2 cache.
+/// Without `step`, an expert's last tile may be short. A short tile reads as
+/// many weights as a full tile, but later than the expert's other tiles, when
+/// the weights are no longer in the L2 cache.
 ///
 /// Tiles of 192 rows leave shared memory for more pipeline stages, and are used
 /// if few experts have more rows. 8-bit operands need registers for totals in

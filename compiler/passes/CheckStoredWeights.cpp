@@ -62,7 +62,8 @@ LogicalResult checkStoredLayout(moe::LayerOp layer) {
                                                 (bytes ? "or 8 " : "") +
                                                 "bits" + got);
   }
-  // Each size is the row count of one weight and the column count of the other.
+  // Each size is the row count of one weight (w13 or w2) and the column count
+  // of the other weight.
   constexpr int64_t kPerWord = 8;
   for (auto [size, extent] :
        {std::pair<StringRef, int64_t>("hidden_size", layer.getWidth()),

@@ -71,8 +71,8 @@ private:
 
   // Builders of all stages of a program, one for each kind of program.
   void addStages();
-  /// Adds the stages of a part of a layer. They read inputs in place of the
-  /// results of other parts.
+  /// Adds the stages of one part of a layer. Program inputs replace the results
+  /// of the layer's other parts.
   void addStagesOfPart();
   /// Adds the stages of a batched layer, whose rows arrive and leave grouped by
   /// expert.

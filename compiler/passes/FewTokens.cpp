@@ -221,8 +221,7 @@ static std::optional<Refusal> sizes(Path &path) {
   return std::nullopt;
 }
 
-/// The predicates in the order of evaluation. The first reason found is
-/// reported.
+/// The predicates in the order of evaluation. The first reason is reported.
 static constexpr Predicate kPredicates[] = {
     excluded, options, stagesHaveKernels, readsX, archFeatures, elementTypes,
     layout,   sizes};

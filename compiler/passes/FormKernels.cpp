@@ -62,7 +62,7 @@ static int64_t blockTokensFor(int64_t maxTokens, bool fused, bool clusters) {
 static constexpr int64_t kMostBlocks = 256;
 
 /// Number of rows that a CTA quantizes, unless the blocks of moe.amax determine
-/// it.
+/// the number.
 static constexpr int64_t kRowsOfCta = 16;
 
 /// Returns the name under which the caller can request a result as an optional
@@ -89,8 +89,8 @@ static StringRef fieldName(OpOperand &operand, const StageGroup &group) {
 
 /// Returns the name of a result in the kernel's argument block.
 static StringRef fieldName(OpResult result, const StageGroup &group) {
-  // If every kernel routes by itself, the results of routing are only written
-  // for the caller.
+  // If every kernel routes by itself, it writes the results of routing only as
+  // outputs for the caller.
   if (group.kind->routesItself)
     if (const StringRef name = optionalName(result); !name.empty())
       return name;
@@ -119,7 +119,8 @@ static bool isReturnedAs(OpResult result, StringRef name) {
   });
 }
 
-/// Returns true if the shared experts' combine adds the result to its own.
+/// Returns true if the shared experts' combine stage adds the result to its own
+/// sum.
 static bool isAddedToShared(OpResult result) {
   return isa<moe::CombineOp, moe::CombineNormedOp, moe::FinalizeOp>(
              result.getOwner()) &&
@@ -140,7 +141,8 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
   if (isa<moe::DequantizeOp>(result.getOwner()))
     return "x_dequantized";
   // The gathered top-k ids and weights have the names that they have in a
-  // package for one rank, so this rank's own ones get other names.
+  // package for one rank, so this rank's own top-k ids and weights get other
+  // names.
   if (isa<moe::RouteOp>(result.getOwner()) &&
       isBeforeDispatch(result.getOwner()))
     return inKernel == "topk_ids" ? "own_ids" : "own_weights";
@@ -150,7 +152,7 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
     return "partial";
   if (isAddedToShared(result))
     return "routed";
-  // In a part that routes, the caller receives the ids as "places".
+  // In a part of a layer that routes, the output of the ids is named "places".
   if (isa<moe::RouteOp>(result.getOwner()) && isReturnedAs(result, "places"))
     return "places";
   if (inKernel != "result")
@@ -161,8 +163,8 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
     return "t";
   if (StringRef returned = returnedName(result); !returned.empty())
     return returned.str();
-  // Partial results have one of two element types. Each has its own name, so
-  // that no value has two types.
+  // Partial results have one of two element types. The name
+  // depends on the element type, so that no value has two types.
   if (StringRef(group.name).ends_with("down"))
     return fmt::format("y_{}", elementTypeOf(result));
   return "h";
@@ -231,7 +233,7 @@ static void decideBlocks(moe::ProgramOp program, moe::VariantOp variant,
       op.setMostBlocks(kMostBlocks);
   };
   for (Operation *stage : group.stages) {
-    // In a part of a layer no kernel sums the counts.
+    // If only a part of a layer is compiled, no kernel sums the counts.
     if (auto count = dyn_cast<moe::CountOp>(stage))
       decide(count, !count.getBlockCounts().use_empty());
     if (auto permute = dyn_cast<moe::PermuteOp>(stage))

@@ -46,9 +46,9 @@ struct StageFusion {
 /// if it reads x.
 bool isOfIntermediate(mlir::Operation *op);
 
-/// Returns true if `op` is the second matmul or the combine of a variant in
-/// which one kernel computes both, slice by slice (compiler/matmul/Slices.h). A
-/// slice is 128 columns of the result.
+/// Returns true if `op` is the second matmul or the combine stage of a variant
+/// in which one kernel computes these two stages, slice by slice
+/// (compiler/matmul/Slices.h). A slice is 128 columns of the result.
 bool isInSlices(moe::VariantOp variant, mlir::Operation &op);
 
 /// Groups all stages of a variant into kernels, in order. Moves or duplicates

@@ -166,8 +166,8 @@ constexpr StringLiteral kAll = "all";
 /// tokens use more CTAs per token, or fewer tokens per CTA.
 constexpr int64_t kRangesOfPart[] = {kFusedRouting, 2048, 8192};
 
-/// Returns true if the variant already has its range or was made by a later
-/// phase. It must not be cloned again.
+/// Returns true if the variant already has its token range or was made by a
+/// later phase. Such a variant must not be cloned again.
 bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
   if (program.getPart())
     return variant.getSymName() != kAll;
@@ -185,7 +185,7 @@ bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
 
 /// Returns the token ranges in which one kernel computes the second matmul and
 /// the combine in slices. Returns {} if the program's engine has no such
-/// kernel, or if the layer needs something that the kernel lacks.
+/// kernel, or if the kernel does not support the layer.
 std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
                                             moe::VariantOp stages,
                                             compiler::Hardware &hardware) {
@@ -298,8 +298,8 @@ Ranges measuredRanges(moe::ProgramOp program, moe::VariantOp stages,
   return planned;
 }
 
-/// Returns the tuned ranges that an input program has. Of overlapping ranges
-/// only the first is kept.
+/// Returns the tuned ranges in an input program. If ranges overlap, only the
+/// first range is kept.
 Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
   Ranges planned;
   for (const std::string &text : texts)
@@ -317,8 +317,8 @@ Ranges givenRanges(ArrayRef<std::string> texts, int64_t maxTokens) {
   return apart;
 }
 
-/// Sets the tile rows of an op, and its row step unless `step` is 0 (full
-/// tiles).
+/// Sets the tile rows of an op. Also sets the op's row step, unless `step` is 0
+/// (full tiles).
 template <typename Op> void setTiles(Op op, int64_t rows, int64_t step) {
   op.setTileRows(rows);
   if (step > 0)

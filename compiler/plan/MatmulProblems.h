@@ -58,8 +58,8 @@ MatmulProblem problemOfStages(moe::GroupedMatmulOp matmul);
 MatmulProblem gemvProblem(moe::GroupedMatmulOp matmul, int64_t tokens);
 
 /// Maximum token count for which one CTA can route, count and permute. No
-/// variant contains both this count and the next, so form-kernels can fuse the
-/// three stages for all or for none of a variant's token counts.
+/// variant contains both this count and the next higher count. form-kernels can
+/// therefore fuse these stages for all token counts of a variant, or for none.
 inline constexpr int64_t kFusedRouting = 128;
 
 /// A range of token counts with one tile size, given by the tuner. `step` is

@@ -37,7 +37,7 @@ struct StoredWeight {
   /// Number of elements per word of elementType, along rows and along columns.
   int64_t rowsPerWord = 1, columnsPerWord = 1;
   bool rowsLast = false;
-  /// For each element of a word, its position in the word, separated by blanks.
+  /// Position of each element within a word, separated by blanks.
   std::string slots;
   int64_t added = 0;
   /// Mask that is XORed with each code (quantized value) after `added` is

@@ -104,7 +104,8 @@ private:
   std::atomic<Clock::time_point> queueing{};
   std::mutex state; ///< protects the members that follow
   NcclComm all = nullptr;
-  /// By (ranks, stride); does not contain the group of all ranks.
+  /// The communicators of smaller groups, by (ranks, stride). `all` is the
+  /// communicator of all ranks.
   Groups groups;
   std::string why;         ///< why the communicator has failed; "": not failed
   bool ended = false;      ///< NCCL's communicators have been aborted

@@ -30,8 +30,8 @@ inline constexpr int64_t kFragmentRows = 64;
 /// of columns.
 enum class FragmentKind { Codes, CodesOfBytes, Numbers };
 
-/// Returns the kind of a matrix of codes that are converted to MMA operands of
-/// type `operand`.
+/// Returns the fragment kind of a code matrix whose codes are converted to MMA
+/// operands of type `operand`.
 FragmentKind codesFor(Storage operand);
 /// Returns the number of columns in a fragment block; 1 for Numbers.
 int64_t fragmentColumns(FragmentKind kind);

@@ -181,8 +181,8 @@ MOEC_STAGES(MOEC_STAGE)
   STAGE(pack_stored)                                                           \
   STAGE(pack_order)
 
-/// The inverse stages: each computes the input of the stage of the same name
-/// from its output.
+/// The inverse stages. Each function computes a packing stage's input from the
+/// stage's output, and has the stage's name.
 namespace opposites {
 #define MOEC_STAGE(op) Result<void> op(KernelRun &run);
 // NOLINTNEXTLINE(readability-identifier-naming): as manifests call them

@@ -54,7 +54,8 @@ struct StoredMatrix {
   std::vector<int64_t> slots;
   uint32_t added = 0, flipped = 0;
   bool powers = false; ///< 8-bit exponents, which are converted to f32
-  /// In blocks of 128 rows x 4 columns (block-scaled MMA layout).
+  /// True if the packed matrix has blocks of 128 rows x 4 columns (block-scaled
+  /// MMA layout).
   bool atoms = false;
   bool padded = false; ///< some stored bytes belong to no element of the packed
                        ///< matrix

@@ -24,7 +24,8 @@ static std::string timeLeft(Clock::duration elapsed, int64_t done,
   if (done <= 0 || elapsed < kMinElapsed)
     return "";
   constexpr double kSecondsOfMinute = 60, kMinutesOfHour = 60;
-  // For fewer than two units, the next smaller unit is used.
+  // A time below two hours is shown in minutes, and a time below two minutes in
+  // seconds.
   constexpr double kMinUnits = 2;
   const double seconds = std::chrono::duration<double>(elapsed).count() *
                          double(total - done) / double(done);

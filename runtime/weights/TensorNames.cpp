@@ -137,7 +137,7 @@ constexpr std::string_view kSharedGates[] = {"shared_expert_gate",
                                              "shared_experts_gate"};
 
 /// Words before a layer number. If several layers share one bank of experts,
-/// its name contains the number of the first of these layers.
+/// the bank's name contains the number of the first such layer.
 constexpr std::string_view kLayers[] = {"layers", "blocks", "h", "meta_mlp"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_expert", "shared_experts",

@@ -180,8 +180,8 @@ static void addReport(const reference::Report &report, CaseResult &result) {
     result.text = report.text;
 }
 
-/// Checks the outputs of a part of a layer. Its routing has already been
-/// compared.
+/// Checks the outputs of a package that computes one part of a layer. The
+/// routing outputs have already been compared.
 static Result<void> comparePart(const LoadedLayer &loaded,
                                 const reference::Inputs &inputs,
                                 const reference::Routing &routing,
