@@ -66,8 +66,8 @@ const Architecture *compiler::bestArchOf(int major, int minor) {
 }
 
 /// Returns the name of the local GPU, which schedules assume if the user names
-/// none. Returns "" if there is no GPU, if the GPU table has no row for it, or
-/// if it runs none of `archs`.
+/// none. Returns "" if there is no GPU, if the GPU table has no row for the
+/// GPU, or if the GPU runs none of `archs`.
 static std::string presentGpu(const std::vector<std::string> &archs) {
   const auto device = presentDevice();
   if (!device)

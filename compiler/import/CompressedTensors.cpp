@@ -158,8 +158,7 @@ void readScaleType(JsonReader &part, const StoredFormat &format, Args &args) {
 }
 
 /// Reads the weights or activations of a group. Returns nullopt if they are not
-/// quantized. Defaults are taken from compressed-tensors'
-/// class QuantizationArgs.
+/// quantized. Defaults are taken from class QuantizationArgs.
 std::optional<Args> readArgs(JsonReader &group, std::string_view key,
                              bool isWeight, const StoredFormat *format) {
   std::optional<JsonReader> part = group.object(key);

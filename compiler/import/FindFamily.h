@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Finds the family by the config's architecture, or by its model type if the
-// config names no architecture. If the config has both names, they
-// must not contradict each other.
+// config names no architecture. If the config has both names, they must
+// not contradict each other.
 //
 //===----------------------------------------------------------------------===//
 

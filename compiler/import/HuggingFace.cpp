@@ -347,8 +347,8 @@ void ConfigReader::read(LayerDescription &layer) {
                         chosen.index, layer.inputType);
   const size_t before = outer.errors().count;
   layer.experts = getSize(family.experts, sizes.experts, kMaxDescribedExperts);
-  // An invalid number of experts is replaced by the largest one, so that later
-  // checks do not report errors that follow from it.
+  // An invalid number of experts is replaced by the largest accepted number, so
+  // that later checks do not report consequences of the first error.
   if (outer.errors().count != before)
     layer.experts = kMaxDescribedExperts;
   layer.topK = getSize(family.topK, sizes.topK, layer.experts);

@@ -103,8 +103,8 @@ void readModelOpt(JsonReader &outer, const QuantizationContext &context,
                   ExpertQuantization &result);
 
 /// Reads lists of modules that stay unquantized, one list at each key. Together
-/// the lists must name all routed experts of the layer or none of them. They
-/// may name any other modules.
+/// the lists must name either all or none of the layer's routed experts. The
+/// lists may name any other modules.
 void readExceptions(JsonReader &quant, WordList keys,
                     const QuantizationContext &context,
                     ExpertQuantization &result);

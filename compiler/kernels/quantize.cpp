@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and Config members are those that one of these headers lists:
+// One of these headers lists the fields and Config members:
 // templates/moe/kernel/quantize.cuh, route.cuh (for quantization fused with
 // routing), or store_chunk.cuh (for quantized matmul results).
 //

@@ -59,8 +59,8 @@ struct ChooseRealization
 
   /// Returns the intermediate columns of this layer's share, followed by the
   /// other column counts that shares of other ranks have. The realization must
-  /// support all of them, because all ranks must compute the same way, in one
-  /// package or in several.
+  /// support all these counts, because all ranks must compute the same way, in
+  /// one package or in several.
   static SmallVector<int64_t> columnsOfShards(moe::LayerOp layer) {
     const int64_t own = layer.getIntermediateSizePerPartition().value_or(
         layer.getIntermediateSize());

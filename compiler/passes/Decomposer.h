@@ -138,8 +138,8 @@ private:
                        int64_t reduce);
   mlir::UnitAttr oneSided(const Communication &moved);
   /// Returns the number of experts that are distributed over the ranks. Kernels
-  /// compute the rank of an expert from it. Returns null if the package does
-  /// not need it, or if each rank has all experts.
+  /// compute the rank of an expert from this number. Returns null if the
+  /// package does not need the number, or if each rank has all experts.
   mlir::IntegerAttr spreadExperts(const Communication &moved);
   /// Returns x as the shared experts' first matmul reads it. This is the routed
   /// experts' operand, unless the layer has stored scales for a1.

@@ -163,8 +163,8 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
     return "t";
   if (StringRef returned = returnedName(result); !returned.empty())
     return returned.str();
-  // Partial results have one of two element types. The name
-  // depends on the element type, so that no value has two types.
+  // Partial results have one of two element types. The name depends on
+  // the element type, so that no value has two types.
   if (StringRef(group.name).ends_with("down"))
     return fmt::format("y_{}", elementTypeOf(result));
   return "h";

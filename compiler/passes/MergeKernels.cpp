@@ -57,8 +57,8 @@ static bool areEqual(moe::KernelOp a, moe::KernelOp b) {
              &a.getBody(), &b.getBody(), OperationEquivalence::IgnoreLocations);
 }
 
-/// Merges the reasons why a stage has its own launch. Each variant may have
-/// another reason.
+/// Merges the reasons why a stage has its own launch. The reason may differ
+/// between variants.
 static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
   auto known = kept->getAttrOfType<StringAttr>(kApart);
   auto more = merged->getAttrOfType<StringAttr>(kApart);
@@ -68,8 +68,8 @@ static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
                                   known.getValue() + "; " + more.getValue()));
 }
 
-/// Merges the names of the measured rows that provide the schedule. Each
-/// variant may have another row.
+/// Merges the names of the measured rows that provide the schedule. The row may
+/// differ between variants.
 static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
   auto known = kept->getAttrOfType<StringAttr>(kMeasuredBy);
   auto more = merged->getAttrOfType<StringAttr>(kMeasuredBy);
@@ -144,7 +144,7 @@ struct MergeKernels : compiler::impl::MergeKernelsPassBase<MergeKernels> {
       sources[equal->first].append(its);
       for (moe::LaunchOp launch : uses)
         launch.setKernel(equal->first.getSymName());
-      // A measured schedule has precedence over one from another source.
+      // A measured schedule has precedence over a schedule from another source.
       if (kernel.getScheduleAttr() &&
           kernel.getScheduleAttr().getSource() == "tuned") {
         equal->first.setScheduleAttr(kernel.getScheduleAttr());

@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// A value lives from the launch that writes it to the last launch that reads
-// it. If the next launch overlaps with that last reader, the value lives until
-// the next launch ends. There is a plan for each variant. A plan in the input
-// must equal the plan made here.
+// A value lives from the launch that writes the value to the last launch that
+// reads it. If the launch after the last reader overlaps with the last reader,
+// the value lives until that following launch ends. Each variant has its own
+// plan. A plan in the input must equal the plan made here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -127,8 +127,8 @@ struct PlanWorkspace : compiler::impl::PlanWorkspacePassBase<PlanWorkspace> {
       if (!launch && !isa<moe::CollectiveOp>(op))
         return op.emitError() << "expected launches only, got a stage; run "
                                  "moe-form-kernels first";
-      // If the next launch starts before this one ends, values read here must
-      // outlive the next launch.
+      // If the next launch starts before this launch ends, the values that this
+      // launch reads must live until the next launch ends.
       auto next = dyn_cast_or_null<moe::LaunchOp>(op.getNextNode());
       int64_t last = index + (next && awaitedColumnTiles(next) > 0);
       for (Value operand : op.getOperands()) {

@@ -5,11 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Flattens dp, pcp and tp. Without expert parallelism the intermediate is
-// divided over all ranks; with it the experts are. A layer whose ranks have
-// shares of several sizes is cloned for each size. The pass also stores what
-// the rank exchanges with other ranks: gathered tokens before it runs, and
-// reduced outputs after it.
+// Flattens dp, pcp and tp. Without expert parallelism, the intermediate
+// columns are divided over all ranks. With expert parallelism, the experts are.
+// A layer whose ranks have shares of several sizes is cloned for each size. The
+// pass also stores what the rank exchanges with other ranks: gathered tokens
+// before it runs, and reduced outputs after it.
 //
 //===----------------------------------------------------------------------===//
 

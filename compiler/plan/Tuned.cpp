@@ -277,9 +277,9 @@ static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
 }
 
 /// Returns the sort key of a row; the smallest key has precedence. The key
-/// orders by file first. Then precede rows with a token range, with a scheme,
-/// with a narrower range, with a larger measured token count, and with a
-/// shorter time, in this order.
+/// orders rows by file first. Within a file, precedence goes to rows with a
+/// token range, then to rows with a scheme, a narrower range, a larger measured
+/// token count, and a shorter time.
 static auto rankOf(const TunedRow &row) {
   return std::tuple(row.order, !row.hasRange(), row.scheme.empty(),
                     row.last - row.first, -row.tokens, row.microseconds);

@@ -164,9 +164,9 @@ Result<void> Tuning::measure(const ordered_json &about,
   return log.add(line);
 }
 
-/// Builds the default packages of all token counts concurrently, because their
-/// packages share few kernels. A package that is missing afterwards is built
-/// when it is needed.
+/// Builds the default packages of all token counts concurrently, because the
+/// packages for different token counts share few kernels. A package that is
+/// missing afterwards is built when it is needed.
 void Tuning::buildDefaults(const std::vector<TokenRange> &ranges,
                            Clock::time_point until) {
   BuildAhead builds(ranges.size(), [&](size_t i) {
@@ -187,8 +187,8 @@ Result<void> Tuning::makeBaseline(int64_t tokens) {
   return {};
 }
 
-/// Measures the trials that are not in the log, best first, until the time is
-/// over.
+/// Measures the trials that are not in the log, best first, until the time
+/// budget is used up.
 Result<void> Tuning::tryAll(const TokenRange &range, std::vector<Trial> &trials,
                             std::string_view what, int rounds,
                             Clock::time_point until) {
@@ -466,8 +466,8 @@ Result<ordered_json> Tuning::run() {
   size_t left = ranges.size();
   for (const TokenRange &range : ranges) {
     const auto now = Clock::now();
-    // Each token count gets an equal share of the remaining time. Time that it
-    // does not use is left for later token counts.
+    // Each token count gets an equal share of the remaining time. Time that
+    // one token count does not use is left for later token counts.
     const auto share = (end - std::min(now, end)) / int64_t(left--);
     const size_t known = rows.size();
     if (now >= end && !fileExists(defaultFolder(range.tokens))) {

@@ -69,7 +69,7 @@ Context::create(std::shared_ptr<const Package> package, void *workspace,
   context->values.resize(valueCount(code.manifest(), code.target()));
   context->maps.resize(code.target().tensorMaps.size());
   // The window is created last and nothing after it may fail, because the other
-  // ranks write to it from then on.
+  // ranks write to the window from then on.
   if (communicator && comm::ranksOf(code.target()) > 1) {
     TRY(comm::compareRanks(*communicator, code.manifest()));
     TRY(comm::prepare(*communicator, code.target()));

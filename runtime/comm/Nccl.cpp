@@ -159,8 +159,8 @@ NcclCommunicator::~NcclCommunicator() {
     place.driver->primaryCtxRelease(place.device);
 }
 
-/// Returns all NCCL communicators. `all` is last, because the groups were split
-/// from it.
+/// Returns all NCCL communicators. `all` is last, because the other
+/// communicators were split from `all`.
 std::vector<NcclComm> NcclCommunicator::comms() const {
   std::vector<NcclComm> made;
   for (const auto &[key, comm] : groups)
@@ -329,9 +329,9 @@ Result<void> NcclCommunicator::connect(const NcclOptions &options) {
 }
 
 /// Issues the first collective of each kind, with a timeout. NCCL connects the
-/// ranks during the first collective of each kind, and waits for them on the
-/// host meanwhile. The all-gather sets up rings, and the small all-reduce sets
-/// up trees.
+/// ranks during the first collective of each kind, and meanwhile waits
+/// on the host for the other ranks. The all-gather sets up rings, and the small
+/// all-reduce sets up trees.
 Result<void> NcclCommunicator::firstCalls(NcclComm comm, int64_t members) {
   struct Trial {
     runtime::DeviceMemory memory;

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Like stage combine, but each row is first RMS-normalized in f32. The gain of
-// a column is the same for all rows, so the weighted sum is multiplied by it
-// once.
+// a column is the same for all rows, so the weighted sum is multiplied by the
+// gain once.
 //
 //===----------------------------------------------------------------------===//
 

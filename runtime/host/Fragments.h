@@ -19,8 +19,8 @@
 
 namespace moec::host {
 
-/// Number of rows in a fragment block. The row count of a weight is a multiple
-/// of it.
+/// Number of rows in a fragment block. A weight's row count is a multiple of
+/// this number.
 inline constexpr int64_t kFragmentRows = 64;
 
 /// The content of a matrix in fragment order. Codes: codes (quantized values)

@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // pack_stored converts scratch memory, whose elements are in a checkpoint's
-// layout, to packed experts. It moves elements, converts their bits, and
-// duplicates some of them. The inverse restores each stored element, and checks
-// that all of its packed copies agree.
+// layout, to packed experts. The stage moves elements, converts their
+// bits, and duplicates some elements. The inverse restores each stored element,
+// and checks that all of its packed copies agree.
 //
 //===----------------------------------------------------------------------===//
 

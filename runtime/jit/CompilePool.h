@@ -76,8 +76,8 @@ Result<int> chooseJobs(int asked, size_t work);
 void orderByTime(std::vector<size_t> &kernels, const Target &target);
 
 /// Compiles every kernel of a target. If kernels fail, returns the error of the
-/// first of them in manifest order. All other kernels are compiled
-/// nevertheless, so that the cache contains them.
+/// failed kernel that is first in manifest order. All other kernels are
+/// compiled nevertheless, so that the cache contains them.
 Result<CompileOutcome> compileKernels(const PackageFiles &files,
                                       const Target &target,
                                       const CompileSettings &settings);

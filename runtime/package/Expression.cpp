@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // An expression is stored as a list of operands and operations in postfix
-// order, so each of them costs only 16 bytes, even for an untrusted text. The
-// grammar has no negative constants, so -n is written as `0 - n`.
+// order. Each entry has only 16 bytes, so even an untrusted text needs little
+// memory. The grammar has no negative constants, so -n is written as `0 - n`.
 //
 //===----------------------------------------------------------------------===//
 

@@ -233,9 +233,8 @@ inline constexpr StageKind kStageKinds[] = {
      .attributes = "columns:integer group:integer"},
     // Computes group parameters for weights that are stored as floats. number:
     // the parameter, one of second_scale, scale or zero_point. A group extent
-    // of -1 means the whole extent of a part. alternate: true if rows of
-    // the parts alternate; false if the second part follows the whole first
-    // part.
+    // of -1 means the whole extent of a part. alternate: true if rows of the
+    // parts alternate; false if the second part follows the whole first part.
     {.op = "pack_scales",
      .operands = "source scale? second_scale?",
      .results = "destination",

@@ -16,7 +16,7 @@
 namespace moec {
 
 /// A distribution of tokens over experts. Benchmarks generate ids and weights
-/// with it, and reports assume it.
+/// from a pattern, and the times in reports assume a pattern.
 struct RoutingPattern {
   enum class Kind {
     Uniform, ///< every set of experts is equally likely

@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Each value consists of parts: the gate rows, the up rows, or the w2 rows of
-// one expert. For each part, the tensor that holds it is found by name; it may
-// also hold the other rows of gate and up, or all experts. Then all parts are
+// one expert. For each part, the tensor that holds the part is found by name.
+// This tensor may hold gate and up together, or all experts. Then all parts are
 // copied in parallel.
 //
 //===----------------------------------------------------------------------===//

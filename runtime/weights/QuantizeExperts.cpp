@@ -6,9 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // Quantizes each part of each expert as a whole matrix, even if this rank only
-// needs a share of it. The codes (quantized values) therefore do not depend on
-// the number of ranks. The results are stored next to the checkpoint's tensors
-// and are loaded in the same way.
+// needs a share of the matrix. The codes (quantized values) therefore do not
+// depend on the number of ranks. The results are stored next to the
+// checkpoint's tensors and are loaded in the same way.
 //
 //===----------------------------------------------------------------------===//
 

@@ -81,9 +81,9 @@ struct KeptRows {
 };
 
 /// Compares the outputs with the reference; on a GPU, only `sample` tokens are
-/// compared. `inputs` also holds the weights. `kept` may be null. If its
-/// routing and tokens match, it provides the reference's rows; otherwise the
-/// computed rows are stored in it.
+/// compared. `inputs` also holds the weights. `kept` may be null. If the
+/// routing and tokens in `kept` match, `kept` provides the reference's rows.
+/// Otherwise the computed rows are stored in `kept`.
 Result<void> compareWithReference(const LoadedLayer &layer,
                                   const reference::Inputs &inputs,
                                   const HostOutputs &outputs,
