@@ -104,8 +104,7 @@ private:
   std::atomic<Clock::time_point> queueing{};
   std::mutex state; ///< protects the members that follow
   NcclComm all = nullptr;
-  /// The communicators of smaller groups, by (ranks, stride). `all` is the
-  /// communicator of all ranks.
+  /// Communicators of groups with fewer ranks than `all`, by (ranks, stride).
   Groups groups;
   std::string why;         ///< why the communicator has failed; "": not failed
   bool ended = false;      ///< NCCL's communicators have been aborted
