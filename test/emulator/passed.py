@@ -90,7 +90,7 @@ class Passed:
 
 
 class Cases:
-    """What a test script does with its list. `options`: `update`, whether to write the list. `is_usual`: the run has the cases of CI; others
+    """The list of a test script. `update`: whether to write it. `is_usual`: the run has the cases of CI; others
     neither use nor write the list. `script`: the file of the test, on which its verdicts depend. `others`: further such files."""
 
     def __init__(self, release, script, update, is_usual, others=()):
