@@ -94,7 +94,7 @@ static FailureOr<moe::ScheduleAttr> acceptMatmul(moe::KernelOp kernel) {
   if (!isa<moe::MatmulScheduleAttr>(stands) ||
       !llvm::is_contained(engines, stands.getEngine()))
     return kernel.emitError()
-           << stands << " does not serve this matmul; the report admits "
+           << stands << " does not support this matmul; the report admits "
            << llvm::join(engines, ", ");
   Schedule s = *stands.getMatmul();
   if (auto reason = whyIllegal(*problem, s, *hardware))
