@@ -28,7 +28,7 @@ using nlohmann::json;
 namespace {
 
 json classes() {
-  std::ifstream file(MOEC_DEFAULTS);
+  std::ifstream file(sourcePath("test/import/Inputs/class-defaults.json"));
   return json::parse(file)["classes"];
 }
 

@@ -17,15 +17,22 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <string>
 
 namespace moec::compiler::testing {
 
+/// Returns the path of a file of the source tree. `name` is relative to its
+/// root.
+inline std::string sourcePath(const std::string &name) {
+  return std::string(std::getenv("MOEC_SOURCE_DIR")) + "/" + name;
+}
+
 /// The text of examples/models/<name>.json.
 inline std::string modelText(const std::string &name) {
-  std::ifstream file(std::string(MOEC_EXAMPLES) + "/models/" + name + ".json");
+  std::ifstream file(sourcePath("examples/models/" + name + ".json"));
   std::stringstream text;
   text << file.rdbuf();
   return text.str();

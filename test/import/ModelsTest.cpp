@@ -242,7 +242,7 @@ TEST(Models, PerLayerListsAndOtherNames) {
 TEST(Models, EachIsItsLayerJson) {
   int written = 0;
   for (const auto &file :
-       std::filesystem::directory_iterator(MOEC_EXAMPLES "/models")) {
+       std::filesystem::directory_iterator(sourcePath("examples/models"))) {
     const std::string name = file.path().stem();
     for (int64_t tp : {1, 2}) {
       ImportOptions options;
@@ -284,7 +284,7 @@ TEST(Models, EachIsItsLayerJson) {
 TEST(Models, AllOfThemStandHere) {
   std::set<std::string> files, named = {"tiny"}; // a layer JSON
   for (const auto &file :
-       std::filesystem::directory_iterator(MOEC_EXAMPLES "/models"))
+       std::filesystem::directory_iterator(sourcePath("examples/models")))
     files.insert(file.path().stem());
   for (const Model &model : kModels)
     named.insert(std::string(model.name));
