@@ -63,7 +63,7 @@ std::string_view classOf(Work work);
 struct Kernel {
   std::string name, entry, kind, engine, grid, apart;
   std::string source; ///< source of the schedule: tuned, modelled or default
-  /// The measured rows that determine the schedule, and those that do not
+  /// The measured rows that determine the schedule, and the rows that do not
   /// apply.
   std::string measuredBy, measuredBeside;
   std::vector<std::string> stages, reads, writes;

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Operand names, result names and attributes are those that the stage ops
-// define (dialect/MoeInterfaces.td). A value that is used only inside the
+// The stage ops define the operand names, result names and attributes
+// (dialect/MoeInterfaces.td). A value that is used only inside the
 // kernel is named "%name".
 //
 //===----------------------------------------------------------------------===//

@@ -7,9 +7,9 @@
 //
 // Emits one pack per result of moe.quantize_weights. Second scales, scales and
 // zero points are computed first, while the float weights still exist. Codes
-// are computed last, because they may overwrite the floats. The fields and
-// Config members are those that templates/moe/kernel/quantize_weights.cuh
-// lists.
+// are computed last, because they may overwrite the floats.
+// templates/moe/kernel/quantize_weights.cuh lists the fields and Config
+// members.
 //
 //===----------------------------------------------------------------------===//
 

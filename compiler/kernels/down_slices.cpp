@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The fields and Config members are those that
-// templates/moe/kernel/down_slices.cuh lists. Partial sums are stored in a
+// templates/moe/kernel/down_slices.cuh lists the fields and Config members.
+// Partial sums are stored in a
 // workspace region that only this kernel uses.
 //
 //===----------------------------------------------------------------------===//
