@@ -223,30 +223,41 @@ protected:
       ASSERT_TRUE(results[r])
           << "rank " << r << ": " << results[r].error().message;
   }
+
+  /// Compiles the ranks of the layout, with the case's fault if it has one,
+  /// copies their weights from `whole`, and opens them in threads. `id`: of the
+  /// communicator, if the layout has collectives.
+  void openRanks(const Rank &whole, const std::optional<comm::UniqueId> &id) {
+    const Layout &layout = GetParam().layout;
+    shares = compileRanks(layout);
+    if (GetParam().from)
+      replaceText(shares, GetParam().from, GetParam().to);
+    for (int64_t r = 0; r < layout.ranks; ++r) {
+      ranks.emplace_back(shares, r);
+      ranks.back().host.takeWeights(whole);
+    }
+    group = *host::RankGroup::create(layout.ranks, {});
+    inThreads(ranks, *group, [&](GpuRank &rank, int64_t) {
+      return rank.open(shares, *group, id);
+    });
+  }
+
+  Shares shares;
+  std::vector<GpuRank> ranks;
+  std::shared_ptr<host::RankGroup> group;
 };
 
 TEST_P(OfEmulated, EachRankGetsTheLayerOfItsTokens) {
   const Layout &layout = GetParam().layout;
   Rank whole(compileRank(layout, ""));
   whole.fillWeights();
-  Shares shares = compileRanks(layout);
-  if (GetParam().from)
-    replaceText(shares, GetParam().from, GetParam().to);
-  std::vector<GpuRank> ranks;
-  for (int64_t r = 0; r < layout.ranks; ++r) {
-    ranks.emplace_back(shares, r);
-    ranks.back().host.takeWeights(whole);
-  }
-  auto group = *host::RankGroup::create(layout.ranks, {});
   std::optional<comm::UniqueId> id;
   if (std::string_view(layout.more) == kGatherScatter) {
     const auto made = comm::makeUniqueId(emulatorPath());
     ASSERT_TRUE(made) << made.error().message;
     id = *made;
   }
-  ASSERT_NO_FATAL_FAILURE(inThreads(ranks, *group, [&](GpuRank &rank, int64_t) {
-    return rank.open(shares, *group, id);
-  }));
+  ASSERT_NO_FATAL_FAILURE(openRanks(whole, id));
   const int64_t hidden = layout.hidden;
   const int64_t rowBytes = hidden * whole.layer.inputType->bytes;
   // The window serves one run after the other.
@@ -302,18 +313,7 @@ TEST_P(MismatchedRanks, EachNamesBothTokenCounts) {
   const Layout &layout = GetParam().layout;
   Rank whole(compileRank(layout, ""));
   whole.fillWeights();
-  Shares shares = compileRanks(layout);
-  if (GetParam().from)
-    replaceText(shares, GetParam().from, GetParam().to);
-  std::vector<GpuRank> ranks;
-  for (int64_t r = 0; r < layout.ranks; ++r) {
-    ranks.emplace_back(shares, r);
-    ranks.back().host.takeWeights(whole);
-  }
-  auto group = *host::RankGroup::create(layout.ranks, {});
-  ASSERT_NO_FATAL_FAILURE(inThreads(ranks, *group, [&](GpuRank &rank, int64_t) {
-    return rank.open(shares, *group, std::nullopt);
-  }));
+  ASSERT_NO_FATAL_FAILURE(openRanks(whole, std::nullopt));
   const int64_t rowBytes = layout.hidden * whole.layer.inputType->bytes;
   const auto tokensOf = [](int64_t rank) { return 3 + rank; };
   const auto runOne = [&](GpuRank &rank, int64_t r) {
