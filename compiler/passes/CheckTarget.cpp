@@ -161,10 +161,10 @@ void checkPostExpertNorm(moe::LayerOp layer, Refuse refuse) {
   if (columns != int64_t(layer.getIntermediateSize()))
     refuse("option_not_supported",
            "post_expert_norm_eps: each of " +
-               Twine(layer.getParallel().getTp()) +
-               " ranks of tensor parallel has a part of every sum, and the "
-               "norm is of their sum; accepted: ranks that share out whole "
-               "experts (use_ep)");
+               Twine(layer.getParallel().getShardSize()) +
+               " shards (dp * pcp * tp) has a part of every sum, and the norm "
+               "is of their sum; accepted: ranks that share out whole experts "
+               "(use_ep)");
   const std::pair<bool, StringRef> others[] = {
       {layer.isBatched(),
        "activation_format = batched: rows go back to who sent them"},

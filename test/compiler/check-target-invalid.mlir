@@ -459,7 +459,7 @@ moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 
 
 // -----
 
-// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm_eps: each of 2 ranks of tensor parallel has a part of every sum, and the norm is of their sum; accepted: ranks that share out whole experts (use_ep)}}
+// expected-error@+1 {{layer @l refused [option_not_supported]: post_expert_norm_eps: each of 2 shards (dp * pcp * tp) has a part of every sum, and the norm is of their sum; accepted: ranks that share out whole experts (use_ep)}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32,
   in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, post_expert_norm_eps = 1.0e-8, intermediate_size_per_partition = 16, local_begin = 0, local_experts = 8, w2_bias = true,
   routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2>}
