@@ -49,7 +49,7 @@ inline PackageFiles loadablePackage() {
   target.variants.insert(large, ofSome);
   for (Kernel &kernel : target.kernels) {
     kernel.cubin = "sm_90a/" + kernel.name + ".cubin";
-    package.files[kernel.cubin] = "a cubin";
+    package.files[kernel.cubin] = "the cubin of " + kernel.name;
   }
   hashFiles(package);
   return package;

@@ -18,6 +18,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 
 namespace moec::test {
 
@@ -35,6 +36,11 @@ struct FakeGpu {
   std::map<std::string, int> localBytes, ctasPerSm;
   /// Values that were set, by the name of an entry and the attribute.
   std::map<std::string, std::map<int, int>> attributes;
+  /// The image of the module and the threads and bytes of shared memory whose
+  /// occupancy was asked for, by the name of an entry.
+  std::map<std::string, std::string> images;
+  std::map<std::string, std::pair<int, size_t>> occupancies;
+  std::map<int, int> deviceAttributes; ///< others than the usual ones
   int functionsLoaded = 0;
   bool capturing = false;
   int copies = 0, synchronizations = 0; ///< that were asked for
@@ -42,15 +48,20 @@ struct FakeGpu {
   /// Streams that got launches, copies or fills, that were waited for, and that
   /// were asked whether they are captured.
   std::set<void *> worked, waited, asked;
-  int failAt = 0; ///< the copy that fails, counted from 1
+  std::set<void *> queried, recorded; ///< in which events were recorded
+  int failAt = 0;                     ///< the copy that fails, counted from 1
   bool allocationsFail = false;
   bool synchronizationsFail = false;
+  bool pushesFail = false;  ///< no context becomes current
   bool streamsWait = false; ///< none comes to its end
   int eventsRecorded = 0;
   int eventsEnded = 0; ///< the first of those, though streams wait
   int mapsEncoded = 0;
   int devices = 1;
-  bool peerAccess = true;     ///< between any two
+  bool peerAccess = true; ///< between any two
+  int peerStatus = 704;   ///< of cuCtxEnablePeerAccess: already enabled
+  /// Devices and their peers.
+  std::set<std::pair<int, int>> peersAsked, peersEnabled;
   int ipcStatus = 0;          ///< of cuIpcOpenMemHandle
   int handleStatus = 0;       ///< of cuIpcGetMemHandle
   int opened = 0;             ///< handles, less those that were closed
@@ -76,5 +87,23 @@ struct FakeMap {
 
 /// The state of the fake library.
 extern "C" moec::test::FakeGpu *fakeGpu();
+
+/// What calls did wrong since the last question, and what lives, in lines; "":
+/// nothing.
+extern "C" const char *fakeGpuMistakes();
+extern "C" const char *fakeGpuAlive();
+
+/// The size of the device memory at an address; 0: none begins there.
+extern "C" uint64_t fakeGpuPieceBytes(uint64_t address);
+
+/// A context of a device that is not its primary one.
+extern "C" void *fakeGpuContextOfCaller(int device);
+
+/// Lets one call of this thread fail, counted from 1; 0: none. Calls that free
+/// and optional ones do not count.
+extern "C" void fakeGpuFail(int call);
+
+/// The call that failed for that reason, or null.
+extern "C" const char *fakeGpuFailed();
 
 #endif // MOEC_TEST_RUNTIME_CUDA_FAKECUDA_H

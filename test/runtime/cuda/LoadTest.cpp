@@ -113,7 +113,8 @@ TEST_F(LoadTest, AsTheDriverSays) {
 TEST_F(LoadTest, FunctionsAreSetUp) {
   Target &target = package.manifest.targets[0];
   for (size_t i = 0; i < target.kernels.size(); ++i)
-    target.kernels[i].sharedBytes = int64_t(50000 + i);
+    target.kernels[i].sharedBytes = int64_t(50000 + i),
+    target.kernels[i].threads = 128 + 32 * int64_t(i);
   const auto setCluster = [&](size_t kernel, int64_t ctas) {
     target.kernels[kernel].cluster = {ctas, 1, 1};
     for (Variant &variant : target.variants)
@@ -132,7 +133,12 @@ TEST_F(LoadTest, FunctionsAreSetUp) {
     // A cluster of more than 8 CTAs is not portable.
     if (i == 3)
       expected[cuda::kFuncNonPortableCluster] = 1;
-    EXPECT_EQ(fakeGpu()->attributes[target.kernels[i].entry], expected) << i;
+    const std::string &entry = target.kernels[i].entry;
+    EXPECT_EQ(fakeGpu()->attributes[entry], expected) << i;
+    EXPECT_EQ(fakeGpu()->images[entry],
+              "the cubin of " + target.kernels[i].name);
+    EXPECT_EQ(fakeGpu()->occupancies[entry],
+              std::pair(int(target.kernels[i].threads), 50000 + i));
   }
 }
 

@@ -31,7 +31,11 @@ protected:
     ASSERT_TRUE(made) << made.error().message;
     watch = std::move(*made);
   }
-  void TearDown() override { fakeGpu()->streamsWait = false; }
+  void TearDown() override {
+    fakeGpu()->streamsWait = false;
+    watch.reset();
+    place.driver->primaryCtxRelease(place.device);
+  }
   void add() { EXPECT_TRUE(watch->add(nullptr)); }
   static void pause() { std::this_thread::sleep_for(kPause); }
 
