@@ -88,8 +88,8 @@ struct FakeMap {
 /// The state of the fake library.
 extern "C" moec::test::FakeGpu *fakeGpu();
 
-/// What calls did wrong since the last question, and what lives, in lines; "":
-/// nothing.
+/// Lines about calls that were wrong since the last question, and about
+/// resources that live; "": there are none.
 extern "C" const char *fakeGpuMistakes();
 extern "C" const char *fakeGpuAlive();
 

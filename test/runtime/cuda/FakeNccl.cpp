@@ -64,15 +64,21 @@ int perform(Comm *comm, Kind kind, const comm::Part &part) {
   return end->perform(call) ? 0 : 6;
 }
 
+/// Windows of all communicators, and the memory of the rank that made them.
+std::map<const comm::NcclWindowTag *, void *> registered;
+
 int collective(Comm *comm, Kind kind, const void *from, void *to, size_t count,
-               int type) {
+               int type, void *stream) {
+  if (fakeNccl()->onStream)
+    fakeNccl()->onStream(stream);
   if (depth == 0)
     return 5; // ncclInvalidUsage: the runtime always groups
   queued.emplace_back([=] {
     const char *name = type == 1   ? "i8"
                        : type == 6 ? "f16"
                        : type == 7 ? "f32"
-                                   : "bf16";
+                       : type == 9 ? "bf16"
+                                   : "unknown";
     if (fakeNccl()->onCall)
       fakeNccl()->onCall(fmt::format("{} {} x {} over {}", comm::nameOf(kind),
                                      count, name, comm->end->size())
@@ -114,6 +120,7 @@ int ncclCommInitRank(Comm **comm, int ranks, Id id, int rank) {
 }
 
 int ncclCommSplit(Comm *comm, int color, int key, Comm **made, void *config) {
+  ++fakeNccl()->splits;
   if (config)
     return 4;
   const float mine[] = {float(color), float(key)};
@@ -134,6 +141,11 @@ int ncclCommSplit(Comm *comm, int color, int key, Comm **made, void *config) {
 
 int ncclCommDestroy(Comm *comm) {
   --fakeNccl()->alive;
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    for (const auto &window : comm->windows)
+      registered.erase(window.get());
+  }
   delete comm;
   return 0;
 }
@@ -141,11 +153,16 @@ int ncclCommDestroy(Comm *comm) {
 /// Ends the waiting of calls, of all ranks.
 int ncclCommAbort(Comm *comm) {
   comm->end->abort("ncclCommAbort");
+  ++fakeNccl()->aborted;
   return ncclCommDestroy(comm);
 }
 
 int ncclCommGetAsyncError(Comm *, int *status) {
   *status = fakeNccl()->asyncStatus;
+  if (int left = fakeNccl()->inProgress; left > 0) {
+    fakeNccl()->inProgress = left - 1;
+    *status = comm::kInProgress;
+  }
   return 0;
 }
 
@@ -171,15 +188,21 @@ int ncclGroupEnd() {
   for (const auto &call : queued)
     status = status ? status : call();
   queued.clear();
-  return status;
+  // A communicator that does not block.
+  return status ? status : fakeNccl()->inProgress > 0 ? comm::kInProgress : 0;
 }
 
 int ncclMemAlloc(void **memory, size_t bytes) {
+  ++fakeNccl()->memory;
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return 0;
 }
 
 int ncclMemFree(void *memory) {
+  --fakeNccl()->memory;
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const auto &[window, its] : registered)
+    fakeNccl()->freedEarly += its == memory;
   std::free(memory);
   return 0;
 }
@@ -200,6 +223,8 @@ int ncclCommWindowRegister(Comm *comm, void *memory, size_t,
   comm->windows.push_back(
       std::make_unique<comm::NcclWindowTag>(comm::NcclWindowTag{all}));
   *window = comm->windows.back().get();
+  const std::lock_guard<std::mutex> lock(mutex);
+  registered[*window] = memory;
   return 0;
 }
 
@@ -210,22 +235,22 @@ int ncclGetPeerDevicePointer(comm::NcclWindow window, size_t offset, int rank,
 }
 
 int ncclAllGather(const void *from, void *to, size_t count, int type,
-                  Comm *comm, void *) {
-  return collective(comm, Kind::AllGather, from, to, count, type);
+                  Comm *comm, void *stream) {
+  return collective(comm, Kind::AllGather, from, to, count, type, stream);
 }
 
 int ncclReduceScatter(const void *from, void *to, size_t count, int type,
-                      int operation, Comm *comm, void *) {
+                      int operation, Comm *comm, void *stream) {
   if (operation != 0)
     return 4;
-  return collective(comm, Kind::ReduceScatter, from, to, count, type);
+  return collective(comm, Kind::ReduceScatter, from, to, count, type, stream);
 }
 
 int ncclAllReduce(const void *from, void *to, size_t count, int type,
-                  int operation, Comm *comm, void *) {
+                  int operation, Comm *comm, void *stream) {
   if (operation != 0)
     return 4;
-  return collective(comm, Kind::AllReduce, from, to, count, type);
+  return collective(comm, Kind::AllReduce, from, to, count, type, stream);
 }
 
 const char *ncclGetErrorString(int status) {

@@ -195,7 +195,7 @@ TEST_F(Failures, ReachTheCaller) {
   failEach("unpack to host", 6, {}, [&] { return unpack(/*toHost=*/true); });
 }
 
-/// Where the package's context cannot become current, nothing is done.
+/// A call that cannot make the package's context current does nothing.
 TEST_F(Failures, OfTheContext) {
   ASSERT_EQ(load(), MOEC_OK) << moec_last_error();
   ASSERT_EQ(create(), MOEC_OK) << moec_last_error();
@@ -254,7 +254,7 @@ TEST_F(Failures, TheCurrentContextIsTaken) {
   ASSERT_EQ(createContext(), MOEC_OK) << moec_last_error();
   runtime::cuda::CUcontext popped = nullptr;
   driver.ctxPopCurrent(&popped);
-  // Where another one is current, or none, the package's serves.
+  // The package's serves if another one is current, or none.
   EXPECT_EQ(run(), MOEC_OK) << moec_last_error();
   driver.ctxPushCurrent(
       static_cast<runtime::cuda::CUcontext>(fakeGpuContextOfCaller(1)));
@@ -284,7 +284,7 @@ TEST_F(Failures, TheCurrentContextIsTaken) {
   driver.ctxPopCurrent(&popped);
 }
 
-/// What is destroyed frees its own in its own context, whichever is current.
+/// Handles free their memory in its context, whichever is current.
 TEST_F(Failures, DestroyedInAnotherContext) {
   fakeGpu()->devices = 2;
   ASSERT_EQ(load(), MOEC_OK) << moec_last_error();
