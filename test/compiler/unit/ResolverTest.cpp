@@ -368,3 +368,101 @@ TEST(Resolver, SaysWhatEachIsRefusedFor) {
                               "f32"),
             std::string::npos);
 }
+
+/// The largest number that is accepted, and the smallest that is not.
+TEST(Resolver, SizesAndCountsAreAcceptedUpToTheirLimits) {
+  using Change = void (*)(LayerFacts &, int64_t);
+  struct Limit {
+    Change set;
+    int64_t accepted, refused;
+  };
+  for (const auto &[set, accepted, refused] :
+       {Limit{[](LayerFacts &l, int64_t n) { l.experts = n; }, 1024, 1025},
+        {[](LayerFacts &l, int64_t n) { l.pairs = n; }, 32, 33},
+        {[](LayerFacts &l, int64_t n) { l.hidden = n; }, 72, 76},
+        {[](LayerFacts &l, int64_t n) { l.intermediate = n; }, 24, 28},
+        {[](LayerFacts &l, int64_t n) { l.sharedIntermediate = n; }, 24, 28}})
+    for (const char *engine : {"wgmma", "mma_sync", "simt"}) {
+      LayerFacts layer = layerOf("bf16");
+      set(layer, accepted);
+      EXPECT_TRUE(ask(layer, "sm_90a", "", engine)) << accepted;
+      set(layer, refused);
+      EXPECT_FALSE(ask(layer, "sm_90a", "", engine)) << refused;
+    }
+}
+
+TEST(Resolver, FragmentsAreWholeBlocksOfEachWeight) {
+  LayerFacts fits = layerOf("bf16");
+  fits.intermediate = 64;
+  fits.quantized = true;
+  fits.elementTypes = {"bf16", "bf16"};
+  fits.codes = {"i4", "i4"};
+  fits.codeGroups = {{1, 32}, {1, 32}};
+  const auto engineOf = [](const LayerFacts &layer) {
+    return winner(ask(layer, "sm_90a", "", ""));
+  };
+  EXPECT_EQ(engineOf(fits), "grouped wgmma_rs");
+  using Change = void (*)(LayerFacts &);
+  for (const Change change : std::initializer_list<Change>{
+           [](LayerFacts &l) { l.hidden = 96; },
+           [](LayerFacts &l) { l.intermediate = 96; },
+           [](LayerFacts &l) { l.sharedIntermediate = 96; },
+           [](LayerFacts &l) { l.codeGroups[0] = {1, 24}; },
+           [](LayerFacts &l) { l.codeGroups[1] = {1, 24}; },
+           [](LayerFacts &l) { l.quantizesWeights = true; },
+           [](LayerFacts &l) {
+             l.takesManyRegisters = true, l.gated = false;
+           }}) {
+    LayerFacts layer = fits;
+    change(layer);
+    EXPECT_EQ(engineOf(layer), "grouped mma_sync");
+  }
+  for (const Change change : std::initializer_list<Change>{
+           [](LayerFacts &l) { l.hidden = 128; },
+           [](LayerFacts &l) { l.sharedIntermediate = 128; },
+           [](LayerFacts &l) { l.takesManyRegisters = true; },
+           [](LayerFacts &l) { l.gated = false; }}) {
+    LayerFacts layer = fits;
+    change(layer);
+    EXPECT_EQ(engineOf(layer), "grouped wgmma_rs");
+  }
+  // Integers by 8-bit floats: groups of whole blocks of 128 columns.
+  LayerFacts bytes = fits;
+  bytes.hidden = bytes.intermediate = 128;
+  bytes.elementTypes = {"f8E4M3FN", "f8E4M3FN"};
+  for (const auto &[group, engine] : {std::pair(-1, "grouped wgmma_rs"),
+                                      {128, "grouped wgmma_rs"},
+                                      {256, "grouped wgmma_rs"}}) {
+    bytes.codeGroups = {{1, group}, {1, group}};
+    EXPECT_EQ(engineOf(bytes), engine) << group;
+  }
+  for (const int64_t group : {16, 32, 64}) {
+    bytes.codeGroups = {{1, group}, {1, 128}};
+    EXPECT_THAT(winner(ask(bytes, "sm_90a", "", "wgmma_rs")),
+                testing::HasSubstr("takes a scale for all of k, or for a "
+                                   "multiple of 128 of it"))
+        << group;
+  }
+}
+
+/// A target decides the realization of another one: `native` and `dequantized`
+/// compute the same layer, and an emulated one is another.
+TEST(Resolver, WhatIsDecidedIsAnyOfTheSameLayer) {
+  LayerFacts native = layerOf("f8E4M3FN");
+  native.quantized = true, native.scheme = "fp8_block";
+  LayerFacts emulated = layerOf("bf16");
+  emulated.quantized = true, emulated.realization = "emulated";
+  emulated.codes = {"f4E2M1FN", "f4E2M1FN"}, emulated.emulated = true;
+  const auto with = [&](const char *decided) {
+    const auto made = resolve({native, emulated}, "sm_90a", {}, decided);
+    return made ? made->realization : made.error().message;
+  };
+  EXPECT_EQ(with(""), "native");
+  EXPECT_EQ(with("native"), "native");
+  EXPECT_EQ(with("dequantized"), "native");
+  EXPECT_EQ(with("emulated"), "emulated");
+  const auto made = resolve({native, emulated}, "sm_90a", {}, "emulated");
+  ASSERT_TRUE(made);
+  EXPECT_EQ(made->candidates.front().code, "other_target");
+  EXPECT_THAT(made->degraded, testing::HasSubstr("all must compute the same"));
+}

@@ -423,6 +423,32 @@ TEST(Tuned, RowsAreReadAsTheyAreWritten) {
     EXPECT_EQ((*again)[i].schedule, rows[i].schedule);
 }
 
+/// The first and last token count of each range, and of a row of version 1.
+TEST(Tuned, TokenCountsAreOfARangeUpToItsEnds) {
+  const auto rows =
+      rowsOf(rangeRow("[16, 16]", "16") + "," + rangeRow("[8, 32]", "16") +
+             "," + rangeRow("[16, 20]", "64"));
+  EXPECT_EQ(rangesBeside(rows, problem(), h100()),
+            "rows for 8 to 32, 16, 16 to 20 tokens");
+  EXPECT_TRUE(parseTuned(ranges(rangeRow("[16, 16]", "16", true,
+                                         R"("microseconds": 1, "noise": 0)")),
+                         "t.json"));
+  EXPECT_FALSE(parseTuned(ranges(rangeRow("[1, 15]", "16")), "t.json"));
+  const auto single = parseTuned(file(row("32", "1.0")), "t.json");
+  ASSERT_TRUE(single) << single.error().message;
+  MatmulProblem p = problem();
+  for (const auto &[first, last, serves] : {std::tuple(32, 64, true),
+                                            {1, 32, true},
+                                            {32, 32, true},
+                                            {33, 64, false},
+                                            {1, 31, false}}) {
+    p.minTokens = first, p.maxTokens = last;
+    EXPECT_EQ(findTuned(*single, p, {&engines::mma_sync()}, h100()) != nullptr,
+              serves)
+        << first << " to " << last;
+  }
+}
+
 TEST(Tuned, WrongFieldsOfVersionTwoAreNamed) {
   auto said = [](const std::string &text) {
     return "measured schedules 't.json': rows[0]." + text;
