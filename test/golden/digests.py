@@ -95,7 +95,7 @@ OPTIONS = (
     ("bf16", "--backend=unfused"), ("bf16", "--engine=mma_sync"), ("bf16", "--engine=simt"), ("fp8_block", "--engine=mma_sync"),
     ("fp8_block", "--exclude=gemv"), ("fp8_block", "--exclude=native"), ("int4_w4a16", "--engine=mma_sync"),
     ("int4_w4a16", "--exclude=wgmma_rs,gemv"), ("nvfp4", "--allow=weight_only"), ("mxfp8", "--allow=weight_only"),
-    ("bf16", "--part=route"), ("fp8_block", "--part=quantize"), ("bf16", "--part=finalize"), ("fp8_block", "--logits-dtype=f32"),
+    ("bf16", "--part=route"), ("bf16", "--part=route --max-tokens=2048"), ("fp8_block", "--part=quantize"), ("bf16", "--part=finalize"), ("fp8_block", "--logits-dtype=f32"),
     ("fp8_channel", "--accumulate=fast"), ("bf16", "--dtype=f16"),
     *((scheme, f"--max-tokens={most}") for scheme, most in
       (("bf16", 1), ("fp8_block", 8), ("bf16", 9), ("fp8_block", 128), ("bf16", 129), ("fp8_channel", 2049), ("bf16", 300000))),
@@ -129,7 +129,7 @@ def cases(rows, gpus, folder):
     for name, fields in FIELDS.items():
         add(name, fields, "--arch=sm_90a")
     for scheme, option in OPTIONS:
-        add(f"{scheme}/{option.strip('-')}", {"quant_config": scheme}, "--arch=sm_120a" if "weight_only" in option else "--arch=sm_90a", option)
+        add(f"{scheme}/{option.strip('-').replace(' --', '/')}", {"quant_config": scheme}, "--arch=sm_120a" if "weight_only" in option else "--arch=sm_90a", option)
     return made
 
 

@@ -193,6 +193,115 @@ TEST(Search, EachMemberOfAProblemIsInTheLog) {
   EXPECT_EQ(problemJson(plain)["of_experts"], plain.experts);
 }
 
+/// Groups of m tiles are tried with each schedule that is known to be good, and
+/// both matmuls draw other random ones.
+TEST(Search, SchedulesHaveSeveralGroups) {
+  const MatmulProblem problem = gateUp(1, 64, 64);
+  const Engines mmaSync = {&engines::mma_sync()};
+  const auto all = schedulesOf(problem, mmaSync, h100(), 32, 0, 1);
+  size_t good = 0;
+  for (const GoodSchedule &known :
+       engines::mma_sync().goodSchedules(problem, h100())) {
+    if (whyIllegal(problem, known.schedule, h100()))
+      continue;
+    ++good;
+    for (const int64_t group : {1, 4, 8}) {
+      Schedule other = known.schedule;
+      other.groupM = group, other.source = "tuned";
+      other.ctasPerSm = engines::mma_sync().ctasPerSm(problem, other, h100());
+      EXPECT_EQ(std::ranges::count(all, other), 1) << group;
+    }
+  }
+  EXPECT_GT(good, 0U);
+  TunedLayer layer;
+  layer.first = layer.second = problem;
+  layer.engines = layer.secondEngines = mmaSync;
+  const Schedule center = *centerOf(problem, mmaSync, h100());
+  const SchedulePair both = predict(layer, center, center, h100(), 32);
+  std::vector<Schedule> first, second;
+  for (const SchedulePair &one : variationsOf(layer, both, h100(), 32, 6, 1))
+    (one.second == center ? first : second)
+        .push_back(one.second == center ? one.first : one.second);
+  EXPECT_EQ(first.size(), second.size());
+  EXPECT_FALSE(std::ranges::is_permutation(first, second));
+}
+
+namespace {
+/// A layer whose schedules are tuned, with the user's store in `folder`.
+Result<TunedInput> openLayer(const std::string &folder) {
+  TuneSource source;
+  source.text = R"({"moec_layer": 1, "name": "mine", "num_experts": 8,
+      "top_k": 2, "hidden_size": 1024, "intermediate_size": 1024,
+      "in_dtype": "bf16", "routing_method": "renormalize"})";
+  CompileOptions options;
+  options.archs = {"sm_90a"};
+  options.cubins = false, options.tunedStore = true;
+  options.cacheFolder = folder;
+  return TunedInput::open(source, {}, options);
+}
+} // namespace
+
+/// Measurements are compared with what the compiler chooses by itself, as a
+/// schedule of a row.
+TEST(Search, TheDefaultIsWithoutRowsOfTheStore) {
+  Scratch folder;
+  const auto input = openLayer(folder.path);
+  ASSERT_TRUE(input) << input.error().message;
+  const auto before = input->defaultFor(512);
+  ASSERT_TRUE(before && before->schedules);
+  for (const Schedule &s :
+       {before->schedules->first, before->schedules->second}) {
+    EXPECT_EQ(s.source, "tuned");
+    EXPECT_FALSE(s.programmatic);
+    EXPECT_TRUE(s.cluster.empty());
+  }
+  const TokenRange range = {512, 400, 600};
+  const auto layer = input->problemsFor(range, 16);
+  ASSERT_TRUE(layer) << layer.error().message;
+  const SchedulePair rows = {
+      *centerOf(layer->first, layer->engines, h100()),
+      *centerOf(layer->second, layer->secondEngines, h100())};
+  EXPECT_NE(before->tileRows, 16);
+  ASSERT_TRUE(addToTuned(folder.path + "/tuned/rows.json",
+                         input->rowsFor(range, *layer, rows)));
+  ASSERT_EQ(readableStore(folder.path).size(), 1U);
+  const auto after = openLayer(folder.path)->defaultFor(512);
+  ASSERT_TRUE(after && after->schedules);
+  EXPECT_EQ(*after->schedules, *before->schedules);
+  EXPECT_EQ(after->tileRows, before->tileRows);
+}
+
+TEST(Search, EarlierRowsAreThoseOfTheTokens) {
+  Scratch folder;
+  const std::string path = folder.path + "/rows.json";
+  const auto input = openLayer(folder.path);
+  ASSERT_TRUE(input) << input.error().message;
+  const TokenRange range = {512, 500, 520};
+  const auto layer = input->problemsFor(range, 64);
+  ASSERT_TRUE(layer) << layer.error().message;
+  const SchedulePair pair = {
+      *centerOf(layer->first, layer->engines, h100()),
+      *centerOf(layer->second, layer->secondEngines, h100())};
+  std::vector<TunedRow> rows = input->rowsFor(range, *layer, pair);
+  ASSERT_EQ(rows.size(), 2U);
+  for (const TunedRow &row : rows)
+    EXPECT_EQ(std::tuple(row.first, row.tokens, row.last),
+              std::tuple(500, 512, 520));
+  // The second matmul's row is of any scheme.
+  rows[1].scheme.clear();
+  ASSERT_TRUE(addToTuned(path, rows));
+  for (const auto &[tokens, found] :
+       {std::pair(499, 0), {500, 1}, {520, 1}, {521, 0}}) {
+    const auto earlier = earlierRows(path, *input, {tokens, tokens, tokens});
+    ASSERT_TRUE(earlier) << earlier.error().message;
+    EXPECT_EQ(earlier->trials.size(), size_t(found)) << tokens;
+    EXPECT_EQ(earlier->rows.size(), size_t(found)) << tokens;
+    EXPECT_EQ(earlier->anyScheme, found) << tokens;
+  }
+  EXPECT_TRUE(
+      earlierRows(folder.path + "/none", *input, range)->trials.empty());
+}
+
 /// A process that answers each job keeps the jobs.
 TEST(Measuring, JobsSayWhatIsMeasured) {
   Scratch folder;
