@@ -125,7 +125,7 @@ TEST(Search, FastSchedulesOfBothMatmulsAreTriedTogether) {
     trial.ratio = ratio;
     return trial;
   };
-  // Of the fifth size of stages there are three faster ones.
+  // The schedules with 2 stages are the slowest.
   std::vector<Trial> all = {with(2, 2, 0.95), with(3, 2, 0.5), with(4, 2, 0.6),
                             with(5, 2, 0.7),  with(6, 2, 0.8), with(2, 7, 0.55),
                             with(2, 8, 0.65), with(2, 6, 0)};
