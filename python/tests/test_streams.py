@@ -114,7 +114,7 @@ def test_captures(torch: Torch) -> None:
 
 
 def test_memory_that_is_kept(torch: Torch, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of another thread, on the stream of the one that asks."""
+    """Another thread allocates it, on the stream of the one that asks."""
     asked: list[Any] = []
 
     def empty(shape: tuple[int, ...], element_type: str, *, gpu: int | None, library: str, label: str) -> Any:

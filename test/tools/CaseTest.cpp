@@ -11,6 +11,7 @@
 
 #include "test/tools/MoecRunTesting.h"
 #include "tools/moec-measure/Measure.h"
+#include "tools/moec-run/Npy.h"
 #include "tools/moec-run/RunCase.h"
 #include "tools/moec-run/Runner.h"
 
@@ -213,6 +214,10 @@ TEST_F(Cases, WhatIsLoadedServesTheSameOptions) {
   Options same = options;
   same.tokens = {9}, same.time = true, same.routing = {"ties"};
   EXPECT_FALSE(isFresh(same));
+  const std::string file = root + "/w2.npy";
+  HostArray numbers(4 * 16 * 16 * 2);
+  std::memset(numbers.data.get(), 0x3C, size_t(numbers.bytes));
+  ASSERT_TRUE(writeNpy(file, "<u2", {4, 16, 16}, numbers));
   const std::vector<std::pair<const char *, std::function<void(Options &)>>>
       changes = {
           {"package",
@@ -223,6 +228,8 @@ TEST_F(Cases, WhatIsLoadedServesTheSameOptions) {
           {"poison", [](Options &asked) { asked.poison = false; }},
           {"seed", [](Options &asked) { asked.seed = 2; }},
           {"layer", [](Options &asked) { asked.layer = 3; }},
+          {"inputFiles",
+           [&](Options &asked) { asked.inputFiles = {{"w2", file}}; }},
           {"quantize", [](Options &asked) { asked.quantize = true; }},
           {"noSharedExperts",
            [](Options &asked) { asked.noSharedExperts = true; }},
@@ -276,4 +283,43 @@ TEST_F(Cases, AMeasurementIsOfItsLayerAndTokens) {
       EXPECT_EQ(answer.rounds, 1);
       EXPECT_GT(answer.us, 0);
     }
+}
+
+/// Jobs end by their rounds or by the first one, and wrong packages by their
+/// kind.
+TEST_F(Cases, AMeasurementEndsAsItsJobSays) {
+  measure::Measurer measurer(*device, runtime::DeviceKind::Host);
+  measure::Job job;
+  job.package = job.baseline = root + "/package";
+  job.tokens = 9;
+  for (const auto &[rounds, worse, expected] :
+       {std::tuple(3, 0.0, 3), {4, 1e9, 4}, {4, 1e-9, 1}}) {
+    job.rounds = rounds, job.worse = worse;
+    const measure::Answer answer = measurer.measure(job);
+    EXPECT_TRUE(answer.ok) << answer.kind << ": " << answer.text;
+    EXPECT_EQ(answer.rounds, expected);
+    EXPECT_GE(answer.noise, 0);
+    EXPECT_GT(answer.baselineUs, 0);
+    EXPECT_THAT(answer.check, HasSubstr("passed"));
+  }
+  const auto kind = [&](const std::string &folder, const std::string &base) {
+    job.package = folder, job.baseline = base;
+    const measure::Answer answer = measurer.measure(job);
+    EXPECT_FALSE(answer.ok);
+    EXPECT_NE(answer.text, "");
+    return answer.kind;
+  };
+  // The reference computes gelu, the kernels silu.
+  PackageFiles wrong = package;
+  wrong.manifest.layer["activation"]["function"] = "gelu";
+  ASSERT_TRUE(writePackage(wrong, root + "/wrong"));
+  EXPECT_EQ(kind(root + "/wrong", root + "/wrong"), "wrong");
+  const std::string other = activated("gelu");
+  EXPECT_EQ(kind("/nowhere", other), "transient");
+  EXPECT_EQ(kind(other, "/nowhere"), "baseline");
+  job.tokens = 1000;
+  EXPECT_EQ(kind(other, other), "baseline") << "more tokens than it takes";
+  job.tokens = 9;
+  job.package = job.baseline = other;
+  EXPECT_TRUE(measurer.measure(job).ok);
 }

@@ -153,8 +153,15 @@ Result<Device> Device::open(DeviceKind kind, const std::string &arch) {
   device.place = TRY(isEmulated ? CudaPlace::emulate(arch, /*ordinal=*/0)
                                 : CudaPlace::find(/*ordinal=*/0));
   const CudaDriver &driver = *device.place.driver;
-  TRY(driver.check(driver.ctxPushCurrent(device.place.context),
-                   "cuCtxPushCurrent"));
+  if (Result<void> pushed = driver.check(
+          driver.ctxPushCurrent(device.place.context), "cuCtxPushCurrent");
+      !pushed) {
+    if (device.place.retained)
+      driver.primaryCtxRelease(device.place.device);
+    // The destructor would pop another context.
+    device.place = {};
+    return pushed.takeError();
+  }
   device.contextTime = millisecondsSince(start);
   for (void *&stream : device.streams) {
     CUstream made = nullptr;

@@ -66,7 +66,8 @@ struct Ledger {
     size_t bytes;
   };
   std::map<void *, Piece> memory;
-  std::set<void *> hosts, streams, events;
+  std::set<void *> hosts, streams, graphs, executables;
+  std::map<void *, unsigned> events; ///< and their flags
   std::map<CUmodule, Module> modules;
   std::deque<Function> functions;
   std::map<CUdevice, int> retained;
@@ -134,7 +135,7 @@ template <typename Handle> Handle newHandle() {
 }
 
 /// Ends the life of a handle in a set of the ledger.
-CUresult end(const char *name, std::set<void *> &of, void *handle) {
+template <typename Set> CUresult end(const char *name, Set &of, void *handle) {
   const std::lock_guard lock(ledger().mutex);
   if (of.erase(handle) == 1)
     return kSuccess;
@@ -193,6 +194,8 @@ const char *fakeGpuAlive() {
   alive("pieces of host memory were not freed", all.hosts.size());
   alive("streams were not destroyed", all.streams.size());
   alive("events were not destroyed", all.events.size());
+  alive("graphs were not destroyed", all.graphs.size());
+  alive("executable graphs were not destroyed", all.executables.size());
   alive("modules were not unloaded", all.modules.size());
   alive("memory handles were not closed", size_t(all.opened));
   for (const auto &[device, count] : all.retained)
@@ -505,15 +508,96 @@ CUresult cuIpcCloseMemHandle(CUdeviceptr) {
 
 CUresult cuThreadExchangeStreamCaptureMode(int *) { return kSuccess; }
 
+CUresult cuDriverGetVersion(int *version) {
+  *version = 13020;
+  return kSuccess;
+}
+
+CUresult cuMemGetInfo_v2(size_t *available, size_t *total) {
+  if (failsIn("cuMemGetInfo"))
+    return kOutOfMemory;
+  *available = 12345, *total = 67890;
+  return kSuccess;
+}
+
+CUresult cuStreamBeginCapture_v2(CUstream stream, int mode) {
+  checkStream("cuStreamBeginCapture", stream);
+  if (fails("cuStreamBeginCapture"))
+    return kOutOfMemory;
+  if (mode != kCaptureModeThread)
+    ledger().blame("a capture that other threads may break");
+  fakeGpu()->captured = stream;
+  return kSuccess;
+}
+
+CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph) {
+  if (fakeGpu()->captured != stream)
+    ledger().blame("the end of a capture that did not begin");
+  fakeGpu()->captured = nullptr;
+  if (fails("cuStreamEndCapture"))
+    return kOutOfMemory;
+  const std::lock_guard lock(ledger().mutex);
+  *graph = newHandle<CUgraph>();
+  ledger().graphs.insert(*graph);
+  return kSuccess;
+}
+
+CUresult cuGraphInstantiateWithFlags(CUgraphExec *executable, CUgraph,
+                                     unsigned long long) {
+  if (failsIn("cuGraphInstantiate"))
+    return kOutOfMemory;
+  const std::lock_guard lock(ledger().mutex);
+  *executable = newHandle<CUgraphExec>();
+  ledger().executables.insert(*executable);
+  return kSuccess;
+}
+
+CUresult cuGraphLaunch(CUgraphExec, CUstream stream) {
+  checkStream("cuGraphLaunch", stream);
+  note(fakeGpu()->worked, stream);
+  if (fails("cuGraphLaunch"))
+    return kOutOfMemory;
+  ++fakeGpu()->graphLaunches;
+  return kSuccess;
+}
+
+CUresult cuGraphExecDestroy(CUgraphExec executable) {
+  return end("cuGraphExecDestroy", ledger().executables, executable);
+}
+
+CUresult cuGraphDestroy(CUgraph graph) {
+  return end("cuGraphDestroy", ledger().graphs, graph);
+}
+
+CUresult cuEventSynchronize(CUevent) {
+  return fails("cuEventSynchronize") ? kOutOfMemory : kSuccess;
+}
+
+/// The time of the graphs that were launched between the last two records.
+CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end) {
+  if (fails("cuEventElapsedTime"))
+    return kOutOfMemory;
+  const std::lock_guard lock(ledger().mutex);
+  for (const CUevent event : {start, end})
+    if (ledger().events.at(event) & kEventNoTiming)
+      ledger().blame("the time of an event without timing");
+  const std::vector<float> &times = fakeGpu()->graphTimes;
+  const int launches = fakeGpu()->graphLaunches;
+  const auto first = size_t(launches - fakeGpu()->launchesTimed);
+  *milliseconds = 0;
+  for (size_t i = first; i < size_t(launches); ++i)
+    *milliseconds += times.empty() ? 1 : times[std::min(i, times.size() - 1)];
+  return kSuccess;
+}
+
 /// An event is its own order in the stream, counted from 1.
 CUresult cuEventCreate(CUevent *event, unsigned flags) {
   if (failsIn("cuEventCreate"))
     return kOutOfMemory;
-  if (flags != kEventNoTiming)
-    ledger().blame("an event with timing");
   *event = reinterpret_cast<CUevent>(new int(0));
   const std::lock_guard lock(ledger().mutex);
-  ledger().events.insert(*event);
+  ledger().events[*event] = flags;
+  fakeGpu()->eventFlags.insert(flags);
   return kSuccess;
 }
 
@@ -528,6 +612,9 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (fails("cuEventRecord"))
     return kOutOfMemory;
   note(fakeGpu()->recorded, stream);
+  fakeGpu()->launchesTimed =
+      fakeGpu()->graphLaunches - fakeGpu()->launchesRecorded;
+  fakeGpu()->launchesRecorded = fakeGpu()->graphLaunches;
   // Ranks are threads.
   *reinterpret_cast<int *>(event) =
       ++std::atomic_ref<int>(fakeGpu()->eventsRecorded);

@@ -19,6 +19,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace moec::test {
 
@@ -55,8 +56,15 @@ struct FakeGpu {
   bool pushesFail = false;  ///< no context becomes current
   bool streamsWait = false; ///< none comes to its end
   int eventsRecorded = 0;
-  int eventsEnded = 0; ///< the first of those, though streams wait
+  int eventsEnded = 0;           ///< the first of those, though streams wait
+  std::set<unsigned> eventFlags; ///< of events that were created
   int mapsEncoded = 0;
+  void *captured = nullptr; ///< the stream whose capture has begun
+  int graphLaunches = 0;
+  /// Milliseconds of each launch of a graph; the last one is also of later
+  /// ones. Empty: 1.
+  std::vector<float> graphTimes;
+  int launchesRecorded = 0, launchesTimed = 0; ///< up to the last event
   int devices = 1;
   bool peerAccess = true; ///< between any two
   int peerStatus = 704;   ///< of cuCtxEnablePeerAccess: already enabled

@@ -68,6 +68,7 @@ TEST_F(Watch, AWaitBeginsWithTheLastProgress) {
 }
 
 TEST_F(Watch, AWaitBeginsWithItsLaunch) {
+  EXPECT_EQ(fakeGpu()->eventFlags, std::set<unsigned>{cuda::kEventNoTiming});
   EXPECT_EQ(watch->waiting(), milliseconds(0));
   add();
   fakeGpu()->eventsEnded = 1;
