@@ -46,6 +46,8 @@ LAYOUTS = (
 SHAPE = {"num_experts": 40, "top_k": 5, "hidden_size": 1536, "intermediate_size": 640}
 PLAIN = {"moec_layer": 1, **SHAPE, "in_dtype": "bf16", "routing_method": "renormalize"}
 TOKEN = {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True}
+# A layer whose second matmul and combine are one kernel for some token counts.
+SLICES = {"num_experts": 8, "top_k": 8, "hidden_size": 2048, "intermediate_size": 32}
 FIELDS = {
     "biases": {"has_bias": True, "out_dtype": "f32", "activation": "swigluoai", "swiglu_alpha": 1.5, "gate_up_order": "interleaved"},
     "groups": {"routing_method": "deepseek_v3", "num_expert_group": 8, "topk_group": 3, "routed_scaling_factor": 2.5,
@@ -85,6 +87,10 @@ FIELDS = {
                                      "a2": {**TOKEN, "shape": [1, 128]}, "w2": {"dtype": "f8E4M3FN", "shape": [128, 128], "scale": "f32"}}},
     "codes-by-8-bits": {"quant_config": {"a1": TOKEN, "a2": TOKEN, "w1": {"dtype": "i4", "shape": [1, 128], "scale": "bf16"},
                                          "w2": {"dtype": "i4", "shape": [1, 128], "scale": "bf16"}}},
+    "slices": {**SLICES, "quant_config": "fp8_block", "has_bias": True},
+    "slices-of-channels": {**SLICES, "quant_config": "fp8_channel", "intermediate_size": 64},
+    "no-slices-residual": {**SLICES, "quant_config": "fp8_channel", "residual": True},
+    "no-slices-of-ranks": {**SLICES, "quant_config": "fp8_channel", "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}},
     "odd-sizes": {"num_experts": 7, "top_k": 3, "hidden_size": 1416, "intermediate_size": 200},
     "odd-bytes": {"quant_config": "fp8_block", "num_experts": 7, "top_k": 3, "hidden_size": 1424, "intermediate_size": 208},
     "large": {"num_experts": 8, "top_k": 2, "hidden_size": 6144, "intermediate_size": 16384, "quant_config": "fp8_channel"},
@@ -94,7 +100,7 @@ FIELDS = {
 OPTIONS = (
     ("bf16", "--backend=unfused"), ("bf16", "--engine=mma_sync"), ("bf16", "--engine=simt"), ("fp8_block", "--engine=mma_sync"),
     ("fp8_block", "--exclude=gemv"), ("fp8_block", "--exclude=native"), ("int4_w4a16", "--engine=mma_sync"),
-    ("int4_w4a16", "--exclude=wgmma_rs,gemv"), ("nvfp4", "--allow=weight_only"), ("mxfp8", "--allow=weight_only"),
+    ("int4_w4a16", "--exclude=wgmma_rs,gemv"), ("nvfp4", "--allow=weight_only"), ("nvfp4", "--exclude=weight_only"), ("nvfp4", "--exclude=simt"), ("mxfp8", "--allow=weight_only"),
     ("bf16", "--part=route"), ("bf16", "--part=route --max-tokens=2048"), ("fp8_block", "--part=quantize"), ("bf16", "--part=finalize"), ("fp8_block", "--logits-dtype=f32"),
     ("fp8_channel", "--accumulate=fast"), ("bf16", "--dtype=f16"),
     *((scheme, f"--max-tokens={most}") for scheme, most in
@@ -129,7 +135,7 @@ def cases(rows, gpus, folder):
     for name, fields in FIELDS.items():
         add(name, fields, "--arch=sm_90a")
     for scheme, option in OPTIONS:
-        add(f"{scheme}/{option.strip('-').replace(' --', '/')}", {"quant_config": scheme}, "--arch=sm_120a" if "weight_only" in option else "--arch=sm_90a", option)
+        add(f"{scheme}/{option.strip('-').replace(' --', '/')}", {"quant_config": scheme}, "--arch=sm_120a" if "allow" in option else "--arch=sm_90a", option)
     return made
 
 
