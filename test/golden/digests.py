@@ -89,6 +89,7 @@ FIELDS = {
                                          "w2": {"dtype": "i4", "shape": [1, 128], "scale": "bf16"}}},
     "slices": {**SLICES, "quant_config": "fp8_block", "has_bias": True},
     "slices-of-channels": {**SLICES, "quant_config": "fp8_channel", "intermediate_size": 64},
+    "no-slices-fast": {**SLICES, "quant_config": "fp8_channel", "accumulate": "fast"},
     "no-slices-residual": {**SLICES, "quant_config": "fp8_channel", "residual": True},
     "no-slices-of-ranks": {**SLICES, "quant_config": "fp8_channel", "moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}},
     "odd-sizes": {"num_experts": 7, "top_k": 3, "hidden_size": 1416, "intermediate_size": 200},
