@@ -355,3 +355,39 @@ TEST_F(Peers, FailuresOfTheDriver) {
   }
   EXPECT_GT(call, 20);
 }
+
+/// Outputs of a run that does not begin are NaN in the order of its stream.
+TEST_F(Peers, OutputsAreSpoiltInTheStream) {
+  RankOfWindow ranks[] = {RankOfWindow(0), RankOfWindow(1)};
+  moec_comm_group *group = nullptr;
+  ASSERT_EQ(moec_comm_group_create(2, 0, &group), MOEC_OK);
+  std::array<moec_comm *, 2> comms = {};
+  std::array<moec_context *, 2> contexts = {};
+  onRanks([&](int32_t rank) {
+    comms[size_t(rank)] = connect(group, rank, 1);
+    ASSERT_EQ(
+        ranks[rank].createContext(comms[size_t(rank)], &contexts[size_t(rank)]),
+        MOEC_OK)
+        << moec_last_error();
+  });
+  EXPECT_EQ(moec_comm_abort(comms[1]), MOEC_OK);
+  static int place;
+  const RunData data(TinyShape(), 6);
+  auto tensors = data.tensors();
+  const Buffer ids(6 * 2 * 4);
+  tensors.push_back(tensor("ids", ids.data(), {6, 2}));
+  fakeGpu()->worked.clear();
+  std::memset(data.out.data(), 0, data.out.bytes());
+  EXPECT_EQ(moec_run(ranks[1].layer, contexts[1], &place, tensors.data(),
+                     tensors.size(), 3, nullptr),
+            MOEC_PEER_LOST);
+  EXPECT_THAT(fakeGpu()->worked, testing::ElementsAre(&place));
+  const auto *out = data.out.as<unsigned char>();
+  EXPECT_EQ(std::count(out, out + data.out.bytes(), 0xFF),
+            int64_t(data.out.bytes()));
+  for (const size_t rank : {0, 1}) {
+    moec_context_destroy(contexts[rank]);
+    moec_comm_destroy(comms[rank]);
+  }
+  moec_comm_group_destroy(group);
+}
