@@ -9,6 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "runtime/support/Sha256.h"
 #include "test/runtime/jit/JitTesting.h"
 
 #include <gmock/gmock.h>
@@ -81,6 +82,25 @@ TEST_F(Cache, MissThenHit) {
   for (const char *file : {"recipe.json", "kernel.cu", "kernel.cubin",
                            "build.log", "headers/a.cuh", "headers/b/c.cuh"})
     EXPECT_TRUE(fileExists(entry + "/" + file)) << file;
+}
+
+TEST_F(Cache, AnEntryHasWhatWasCompiled) {
+  const Recipe recipe = tinyRecipe();
+  const std::string entry = stored(recipe);
+  const auto contents = [&](const std::string &name) {
+    const auto text = readFile(entry + "/" + name);
+    EXPECT_TRUE(text) << name;
+    return text ? *text : "";
+  };
+  const std::string cubin = "cubin of " + recipe.entry;
+  EXPECT_EQ(contents("kernel.cubin"), cubin);
+  EXPECT_EQ(contents("kernel.cu"), recipe.source->text);
+  EXPECT_EQ(contents("build.log"), "a log");
+  for (const auto &[name, header] : recipe.headers)
+    EXPECT_EQ(contents("headers/" + name), header->text);
+  EXPECT_EQ(contents("recipe.json"),
+            recipe.json() + "\n{\"bytes\":" + std::to_string(cubin.size()) +
+                ",\"cubin\":\"" + sha256(cubin) + "\"}\n");
 }
 
 TEST_F(Cache, OtherRecipeIsAnotherEntry) {

@@ -22,6 +22,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <set>
 #include <thread>
 
 #include <sys/stat.h>
@@ -263,6 +264,30 @@ TEST_F(FakeNvrtc, WhatIsCompiledIsDumped) {
   }
 }
 
+/// A compiler that makes a package takes none of its cubins.
+TEST_F(FakeNvrtc, CubinsOfThePackageMayBeMadeAgain) {
+  act("13 0 0", "libnvrtc-again.so.13");
+  PackageFiles package = realPackage();
+  Target &target = package.manifest.targets[0];
+  target.kernels[1].cubin = "sm_90a/a.cubin";
+  package.files["sm_90a/a.cubin"] = "an older cubin";
+  hashFiles(package);
+  settings.jobs = 2;
+  for (const bool taken : {true, false}) {
+    settings.usePackageCubins = taken;
+    settings.cacheFolder = "";
+    const auto outcome = compileKernels(package, target, settings);
+    ASSERT_TRUE(outcome) << outcome.error().message;
+    EXPECT_EQ(outcome->kernels[0].source, CubinSource::Compiled);
+    EXPECT_EQ(outcome->kernels[1].source,
+              taken ? CubinSource::Package : CubinSource::Compiled);
+    EXPECT_EQ(outcome->kernels[1].cubin == "an older cubin", taken);
+    EXPECT_EQ(outcome->summary.jobs, 2);
+    for (size_t i = 0; i < 3; ++i)
+      EXPECT_EQ(outcome->kernels[i].name, target.kernels[i].name);
+  }
+}
+
 TEST_F(FakeNvrtc, StrictLoadsDoNotCompile) {
   act("13 0 0", "libnvrtc-strict.so.13");
   settings.strict = true;
@@ -404,6 +429,30 @@ TEST(FindNvrtc, TheNewestOfAFolder) {
               *builtins ? folder.path + "/" + builtins : std::string());
     EXPECT_EQ(found->foundBy, "nvrtc_path");
   }
+}
+
+/// Entries of the cache are those of a compiler and of its builtins.
+TEST(FindNvrtc, TheIdentityIsOfBothLibraries) {
+  const auto identityOf = [](const char *library, const char *builtins) {
+    const TemporaryFolder folder;
+    const std::string first = folder.path + "/libnvrtc.so.13",
+                      second = folder.path + "/libnvrtc-builtins.so.13.0";
+    EXPECT_TRUE(writeFile(first, library));
+    if (builtins)
+      EXPECT_TRUE(writeFile(second, builtins));
+    const auto found = findNvrtc(first);
+    EXPECT_TRUE(found) << found.error().message;
+    EXPECT_EQ(found->identity,
+              "nvrtc " + *readBuildId(first) +
+                  (builtins ? " builtins " + *readBuildId(second) : ""));
+    return found->identity;
+  };
+  const std::set<std::string> identities = {
+      identityOf("one", "builtins"), identityOf("one", "others"),
+      identityOf("two", "builtins"), identityOf("one", nullptr),
+      identityOf("builtins", "one")};
+  EXPECT_EQ(identities.size(), 5u);
+  EXPECT_TRUE(identities.contains(identityOf("one", "builtins")));
 }
 
 /// A file that others may write could name a library of theirs.
