@@ -25,6 +25,37 @@ HEADER = """\
 BASE = {"moec_layer": 1, "name": "layer", "num_experts": 16, "top_k": 4, "hidden_size": 256, "intermediate_size": 384,
         "in_dtype": "bf16", "routing_method": "renormalize"}
 V3 = {"routing_method": "deepseek_v3"}
+
+
+def merged(base, more):
+    """The fields of both, also in objects."""
+    made = {**base, **more}
+    for key in base.keys() & more.keys():
+        if isinstance(base[key], dict) and isinstance(more[key], dict):
+            made[key] = {**base[key], **more[key]}
+    return {key: value for key, value in made.items() if value is not None}
+
+
+PLAIN = {"dtype": "bf16"}
+CODES = {"dtype": "i4", "shape": [1, 128], "scale": "bf16"}
+EMULATED = {"dtype": "f8E4M3FN", "shape": [1, 32], "scale": "f8E8M0FNU", "dynamic": True, "scale_rule": "even"}
+# Changes of the descriptors of activations and weights.
+OF_ACTIVATIONS = (
+    {}, {"dynamic": False}, {"scale": "bf16"}, {"dtype": "i8"}, {"dtype": "i4"}, {"dtype": "f4E2M1FN"}, {"dtype": "f8E5M2"}, {"zp": "i8"},
+    *({"shape": shape} for shape in ([1, 8], [1, 16], [1, 64], [1, 128], [1, 256], [2, 32], [1, -1], [-1, -1])),
+    *({"scale": "f32", "scale_rule": None, "dynamic": dynamic, "shape": shape}
+      for dynamic in (False, True) for shape in ([1, 16], [1, 32], [1, 48], [1, 64], [1, 128], [2, 128], [1, -1], [-1, -1], [-1, 32])),
+    {"scale": "f32", "scale_rule": None, "dtype": "i8", "shape": [-1, -1]}, {"scale": "f32", "scale_rule": None, "alpha_or_gscale": "f32"},
+    *({"scale": "f8E4M3FN", "scale_rule": None, **more} for more in
+      ({}, {"alpha_or_gscale": "f32"}, {"alpha_or_gscale": "f16"}, {"alpha_or_gscale": "f32", "second_per_row": True},
+       {"alpha_or_gscale": "f32", "second_per_row": True, "dynamic": False})),
+)
+OF_WEIGHTS = (
+    {}, {"dynamic": True}, {"dtype": "i8"}, {"dtype": "f6E3M2FN"}, {"dtype": "f8E5M2"}, {"zp": "i8"}, {"zp": "i4"}, {"alpha_or_gscale": "f32"},
+    {"alpha_or_gscale": "f16"}, {"alpha_or_gscale": "f32", "second_per_row": True}, {"scale_rule": "even"},
+    *({"scale": scale} for scale in ("f32", "f16", "f8E4M3FN", "f8E5M2", "f8E8M0FNU")),
+    *({"shape": shape} for shape in ([1, 4], [1, 8], [1, 12], [1, -1], [-1, -1], [-1, 128], [2, 128], [128, 128], [0, 128])),
+)
 # Fields and values; more fields that the values need.
 VALUES = (
     ({}, "num_experts", (0, 1, 3, 4, 1024, 1025, 65536, 65537)),
@@ -108,6 +139,15 @@ VALUES = (
       (None, "fp8_tensor", "fp8_channel", "fp8_block", "int8_channel", "fp8_w8a16")),
     *(({"quant_config": scheme}, "input_quantized", (True,)) for scheme in
       (None, "fp8_block", "fp8_tensor", "int4_w4a16", "nvfp4", "mxfp4_fp8")),
+    ({}, "quant_config", tuple({"a1": merged(EMULATED, more), "a2": merged(EMULATED, more), "w1": CODES, "w2": CODES} for more in OF_ACTIVATIONS)),
+    ({}, "quant_config", tuple({"a1": PLAIN, "a2": PLAIN, "w1": merged(CODES, more), "w2": merged(CODES, more)} for more in OF_WEIGHTS)),
+    ({"weights_dtype": "f32"}, "quant_config",
+     tuple({"a1": PLAIN, "a2": PLAIN, "w1": merged(CODES, more), "w2": merged(CODES, more)} for more in OF_WEIGHTS)),
+    ({"stored_layout": "scales_128x4"}, "quant_config",
+     tuple({"a1": PLAIN, "a2": PLAIN, "w1": merged(CODES, more), "w2": merged(CODES, more)} for more in OF_WEIGHTS)),
+    ({}, "quant_config", ({"a1": PLAIN, "a2": EMULATED, "w1": CODES, "w2": CODES}, {"a1": EMULATED, "a2": PLAIN, "w1": CODES, "w2": CODES},
+                          {"a1": PLAIN, "a2": {"dtype": "f16"}, "w1": CODES, "w2": CODES}, {"a1": PLAIN, "a2": PLAIN, "w1": CODES, "w2": PLAIN},
+                          {"a1": PLAIN, "a2": PLAIN, "w1": CODES, "w2": {**CODES, "dtype": "i8"}})),
     *(({"quant_config": scheme}, "batch_invariant", (True,)) for scheme in
       (None, "fp8_tensor", "fp8_tensor_dynamic", "fp8_block", "int8_tensor_dynamic", "fp8_channel_tensor_dynamic")),
 )
@@ -175,15 +215,6 @@ OPTIONS = {
     "no wgmma": ("--exclude=wgmma",),
     "weight_only": ("--allow=weight_only",),
 }
-
-
-def merged(base, more):
-    """The fields of both, also in objects."""
-    made = {**base, **more}
-    for key in base.keys() & more.keys():
-        if isinstance(base[key], dict) and isinstance(more[key], dict):
-            made[key] = {**base[key], **more[key]}
-    return {key: value for key, value in made.items() if value is not None}
 
 
 def with_value(fields, path, value):
