@@ -612,6 +612,7 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
   if (fails("cuEventRecord"))
     return kOutOfMemory;
   note(fakeGpu()->recorded, stream);
+  const std::lock_guard lock(ledger().mutex);
   fakeGpu()->launchesTimed =
       fakeGpu()->graphLaunches - fakeGpu()->launchesRecorded;
   fakeGpu()->launchesRecorded = fakeGpu()->graphLaunches;

@@ -10,6 +10,7 @@
 #include "runtime/comm/Window.h"
 #include "test/runtime/cuda/WindowTesting.h"
 
+#include <atomic>
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -225,10 +226,11 @@ TEST_F(Peers, WindowsOfOtherSizes) {
       EXPECT_EQ((*made)->bytes(), bytes);
       EXPECT_EQ((*made)->rank(), rank);
       EXPECT_EQ(fakeGpuPieceBytes((*made)->own()), piece);
-      const int before = fakeGpu()->contextSynchronizations;
+      const std::atomic_ref<int> waits(fakeGpu()->contextSynchronizations);
+      const int before = waits;
       made->reset();
       // Runs in flight may write to the windows of others.
-      EXPECT_GT(fakeGpu()->contextSynchronizations, before);
+      EXPECT_GT(waits, before);
     }
     moec_comm_destroy(comm);
   });
