@@ -36,9 +36,10 @@ static Result<ExpertRows> expertRows(moe::ProgramOp program, int64_t tokens,
   std::vector<ExpertGroup> groups =
       TRY(histogram.chances(experts, layer.getTopK()));
   const auto shared = double(layer.getSharedRows());
-  // `held` is the fraction of the experts that this rank has; all ranks are
-  // assumed to have equal fractions of each group. Replicas divide the tokens
-  // of their expert equally.
+  // `held`: this rank's routed physical experts per logical expert of the
+  // layer. Every rank is assumed to have the same share of each group. Every
+  // expert is assumed to have physical / experts replicas, which divide its
+  // tokens equally.
   const double physical = double(layer.getPhysicalExperts());
   const double held = std::max(local - shared, 0.0) / double(experts);
   for (ExpertGroup &group : groups) {

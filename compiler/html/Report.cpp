@@ -223,8 +223,8 @@ Hardware hardwareOf(JsonReader &reader) {
   hardware.gpu = textOf(reader, "gpu");
   hardware.sms = count(reader, "sms");
   readRates(reader, hardware);
-  // The page shows lower bounds. Their rates replace the rates that schedules
-  // assume, if the report contains lower-bound rates.
+  // The page shows lower bounds, so the rates in `floor`, if the report has
+  // them, replace the rates that schedules assume.
   if (std::optional<JsonReader> floor = reader.object("floor"))
     readRates(*floor, hardware);
   return hardware;

@@ -63,8 +63,8 @@ std::string_view classOf(Work work);
 struct Kernel {
   std::string name, entry, kind, engine, grid, apart;
   std::string source; ///< source of the schedule: tuned, modelled or default
-  /// The measured rows that determine the schedule, and the rows that do not
-  /// apply.
+  /// The texts of kMeasuredBy and kMeasuredBeside
+  /// (compiler/plan/MatmulProblems.h).
   std::string measuredBy, measuredBeside;
   std::vector<std::string> stages, reads, writes;
   std::vector<int64_t> tile, cluster;

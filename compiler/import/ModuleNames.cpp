@@ -34,8 +34,8 @@ using Words = std::span<const std::string_view>;
 constexpr std::string_view kLayerWords[] = {"layers", "blocks", "h"};
 constexpr std::string_view kBlocks[] = {
     "mlp", "block_sparse_moe", "mixer", "feed_forward", "ffn", "moe"};
-/// Blocks in which a weight's name without "experts" (such as "moe.w1") means
-/// that weight of all experts.
+/// Blocks whose direct weights hold all experts: "moe.w1" means w1 of all
+/// experts.
 constexpr std::string_view kExpertBlocks[] = {"block_sparse_moe", "moe"};
 constexpr std::string_view kExperts[] = {"experts", "local_experts"};
 constexpr std::string_view kShared[] = {"shared_experts", "shared_expert",

@@ -25,8 +25,8 @@
 
 namespace moec::compiler {
 
-/// Time of a CTA that overlaps with no other work: filling the pipeline stages
-/// and draining the epilogue.
+/// The part of a CTA's time that overlaps with no other work: filling the
+/// pipeline stages and draining the epilogue.
 inline constexpr double kTileSeconds = 1.0e-6;
 /// Time of a kernel that reads 1 MB, minus bytes / bandwidth.
 inline constexpr double kRampSeconds = 1.6e-6;
@@ -52,8 +52,8 @@ struct Cost {
 Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware, const ExpertRows &rows);
 
-/// Estimates the time for a run with `tokens` tokens in which each token
-/// chooses all experts with equal probability.
+/// Estimates the time for a run of `tokens` tokens that choose every expert
+/// with the same probability.
 Cost estimate(const MatmulProblem &problem, const Schedule &schedule,
               const Hardware &hardware, int64_t tokens);
 

@@ -180,8 +180,8 @@ public:
   whyIllegal(const MatmulProblem &problem, const Schedule &schedule) const = 0;
   /// Returns the reason why the epilogue cannot quantize the result by groups,
   /// so that a separate launch must quantize it. Returns nullopt if the
-  /// epilogue can quantize it, because each CTA's tile contains whole groups.
-  /// In that case candidates() is not empty.
+  /// epilogue can: each CTA then computes whole groups, and candidates() is not
+  /// empty.
   virtual std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const = 0;
   /// Returns true if two CTAs of a cluster may split the K dimension of a tile.

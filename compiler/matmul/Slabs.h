@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Slabs are weights that are pre-shuffled into MMA fragment order. This header
-// is shared by the engines that read slabs. The sizes must match
+// A slab is the codes (quantized values) of 16 weight rows by four MMA steps of
+// k, in MMA fragment order (templates/moe/math/slabs.cuh). This header is
+// shared by the engines that read weights in slabs. The sizes must match
 // templates/moe/matmul/feed/slab_stage.cuh.
 //
 //===----------------------------------------------------------------------===//
@@ -21,8 +22,8 @@
 
 namespace moec::compiler {
 
-/// kSlabBlock: rows of a block of codes (quantized values), and its columns if
-/// MMA operands have 16 bits. kSlabRows: rows of a slab.
+/// kSlabBlock: rows of a block of four slabs, and its columns if MMA operands
+/// have 16 bits. kSlabRows: rows of a slab.
 inline constexpr int64_t kSlabBlock = 64, kSlabRows = 16;
 
 /// Returns the number of columns in a block of codes, given the bytes of an MMA
@@ -37,7 +38,7 @@ int64_t groupsOf(const MatmulProblem &problem, int64_t columns);
 /// Returns the bytes of codes, scales and zero points in one pipeline stage.
 int64_t slabBytes(const MatmulProblem &problem, const Schedule &schedule);
 
-/// Returns a sentence that states why the weights cannot be stored as slabs, or
+/// Returns a sentence that states why the weights cannot be stored in slabs, or
 /// nullopt.
 std::optional<std::string> whyNoSlabs(const MatmulProblem &problem);
 

@@ -118,7 +118,7 @@ SmallVector<int64_t, 2> groupAsRead(moe::GroupedMatmulOp matmul,
   if (!rhs)
     return {};
   SmallVector<int64_t, 2> group(rhs.getGroup());
-  // A slab (a block of weights in fragment order) has one scale per row.
+  // In MMA fragment order, each weight row has its own scale per group along K.
   if (fragments)
     group[0] = 1;
   return group;

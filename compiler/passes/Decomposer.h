@@ -81,6 +81,7 @@ private:
               moe::RouteOp route, moe::PermuteOp permute);
 
   // Builders of single stages or of a few stages.
+
   /// Quantizes `input`. `weights`: the top-k weights by which rows are
   /// multiplied before quantization, or null. `which`: the name prefix of
   /// stored scales, "a1" or "a2", or "shared_a1" or "shared_a2" for shared
@@ -121,6 +122,7 @@ private:
   void roundToOutput(mlir::Value y);
 
   // Stages between ranks, and stages of shared experts (DecomposeRanks.cpp).
+
   /// Gathers the tokens of all ranks. Afterwards the route's top-k ids and
   /// weights, x, and the scales of x cover the tokens of all ranks.
   ///

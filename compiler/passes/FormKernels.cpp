@@ -89,7 +89,7 @@ static StringRef fieldName(OpOperand &operand, const StageGroup &group) {
 
 /// Returns the name of a result in the kernel's argument block.
 static StringRef fieldName(OpResult result, const StageGroup &group) {
-  // If every kernel routes by itself, it writes the results of routing only as
+  // A kernel that routes by itself writes the results of routing only as
   // outputs for the caller.
   if (group.kind->routesItself)
     if (const StringRef name = optionalName(result); !name.empty())
@@ -98,8 +98,8 @@ static StringRef fieldName(OpResult result, const StageGroup &group) {
       .getResultName(result.getResultNumber());
 }
 
-/// Returns the name of the output that the stage's result is returned as, or ""
-/// if the program does not return it.
+/// Returns the name under which the program returns the stage's result, or ""
+/// if it does not return it.
 static StringRef returnedName(OpResult result) {
   for (OpOperand &use : result.getUses())
     if (auto ret = dyn_cast<moe::ReturnOp>(use.getOwner()))
@@ -179,8 +179,9 @@ static std::string launchResultName(OpResult result, const StageGroup &group) {
 }
 
 /// Returns true if the kernel writes the result. Routing and the stages that
-/// list rows write all results, unless every kernel routes by itself. Other
-/// stages write only results that another kernel or the caller uses.
+/// list rows write all results, unless the kernel routes by itself (as both
+/// few-token kernels do). Other stages write only results that another kernel
+/// or the caller uses.
 static bool isWritten(OpResult result, const StageGroup &group) {
   if (!group.kind->routesItself &&
       isa<moe::RouteOp, moe::PermuteOp, moe::SharedRowsOp>(result.getOwner()))

@@ -46,14 +46,18 @@ bool compiler::isOfIntermediate(Operation *op) {
 /// intermediate, or "" if that kernel quantizes it.
 ///
 /// The kernel quantizes the intermediate if its scale is static, or if one CTA
-/// computes all columns that share a scale and `asked` is false. No CTA has all
-/// columns of a row, so scales per row or per tensor need a separate launch.
-/// Letting the last CTA of a row read the columns back was measured and is
-/// slower (bench/notes/quantize-h100.md).
+/// computes all columns that share a scale and `asked` is false. `asked`: the
+/// option quantize-apart of moe-form-kernels is set
+/// (StageFusion::quantizesApart). No CTA has all columns of a row, so scales
+/// per row or per tensor need a separate launch. Letting the last CTA of a row
+/// read the columns back was measured and is slower
+/// (bench/notes/quantize-h100.md).
 ///
 /// There are two exceptions. Warp-specialized engines never emulate their
-/// result. Computed scales of emulated or block-scaled operands need a rounding
-/// rule, because division by other scales is faster in a separate launch.
+/// result. Emulated and block-scaled operands without a static scale are
+/// quantized here only if their descriptor has a rounding rule, so that their
+/// scales are powers of two: dividing by other scales is faster in a separate
+/// launch.
 static std::string whyApart(moe::VariantOp variant, moe::QuantizeOp quantize,
                             bool asked) {
   const moe::DescriptorAttr descriptor = quantize.getDescriptor();
@@ -99,8 +103,8 @@ static bool joinsRouting(moe::VariantOp variant, moe::QuantizeOp quantize) {
          int64_t(variant.getMaxTokens()) <= kQuantizedBesideRouting;
 }
 
-/// Moves a quantization of x that shares a kernel with routing after the stages
-/// of that kernel.
+/// If a quantization of x shares a kernel with routing, moves it after the
+/// routing stages.
 static void moveToRouting(moe::VariantOp variant) {
   Operation *last = nullptr;
   moe::QuantizeOp joining;
@@ -128,9 +132,10 @@ static bool isOfFewTokens(Operation &op) {
          !isa<moe::DispatchOp, moe::SendBackOp, moe::FinalizeOp>(op);
 }
 
-/// Duplicates the routing stages after the activation, so that the second
-/// kernel routes by itself. The copies read inputs of the layer or data
-/// received from other ranks.
+/// Inserts copies of the routing stages after the activation, so that the
+/// second few-token kernel routes by itself. The first copy reads what the
+/// first routing stage reads: inputs of the layer, or data received from other
+/// ranks.
 static void repeatRouting(moe::VariantOp variant) {
   Operation *activate = nullptr;
   SmallVector<Operation *> routing;

@@ -168,8 +168,8 @@ def MakeVariantsPass : Moe_ProgramPass<"moe-make-variants"> {
     powers of two. The engine defines the rules (compiler/matmul/Engine.h). For
     mma_sync, tiles have 16 rows up to r = 8, 64 rows up to r = 48, and 128 rows
     above. For wgmma with 16-bit operands, tiles have 64 rows up to r = 8, 192
-    rows up to r = 160, and 256 rows above. The last two divide an expert's rows
-    evenly over its tiles (`row_step`).
+    rows up to r = 160, and 256 rows above. Tiles of 192 and 256 rows divide an
+    expert's rows evenly (`row_step`).
 
     No range crosses 128 tokens, up to which one CTA may route and permute. The
     smallest token counts have a range with `engine "gemv"` if its two few-token

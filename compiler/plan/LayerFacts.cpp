@@ -74,8 +74,8 @@ std::vector<LayerFacts> compiler::factsOf(moe::LayerOp layer) {
   const Type computeType = layer.getComputeType();
   std::vector<LayerFacts> made;
   for (const std::string_view way : stored.getRealizations()) {
-    // If there is a native entry, no dequantized entry is needed: whether
-    // `native` becomes `dequantized` depends on the engine.
+    // A native entry also stands for `dequantized`: realizationWith() replaces
+    // `native` for engines that convert the operands.
     if (way == "dequantized" && !made.empty())
       continue;
     const moe::QuantAttr quant = way == "weight_only"

@@ -31,6 +31,7 @@ inline constexpr int64_t kMaxDescribedRanks = 1 << 16;
 inline constexpr int64_t kMaxDescribedVocabulary = 1 << 24;
 
 // Limits of the kernels.
+
 /// Maximum number of routed experts and of stored experts. One CTA sorts the
 /// logits of a token, and the permutation keeps one counter per expert.
 inline constexpr int64_t kMaxExperts = 1024;

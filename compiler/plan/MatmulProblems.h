@@ -24,9 +24,10 @@
 
 namespace moec::compiler {
 
-/// Two attributes of a kernel with a grouped matmul. kMeasuredBy: the file of
-/// the measured row that determines the kernel's schedule. kMeasuredBeside: the
-/// measured rows for the same matmul that do not apply.
+/// Two attributes of a kernel with a grouped matmul. kMeasuredBy: the file and
+/// token range of the measurement that determines the kernel's schedule.
+/// kMeasuredBeside: the token counts for which this matmul was measured, if no
+/// measurement applies.
 inline constexpr llvm::StringLiteral kMeasuredBy = "moe.measured_by";
 inline constexpr llvm::StringLiteral kMeasuredBeside = "moe.measured_beside";
 /// Attribute of a kernel that several variants launch and whose schedules come

@@ -77,9 +77,9 @@ static Columns dealOut(int64_t whole, int64_t unit, int64_t shards,
 
 /// Returns the columns of a shard if there are fewer groups than shards.
 /// Several shards divide a group, and each shard is inside one group, so that
-/// its columns have one scale. Shards are assigned to groups one by one: the
-/// next shard is added to the group whose largest shard is the largest, and to
-/// the first such group on a tie.
+/// its columns have one scale. Shards are assigned to groups one by one: each
+/// further shard goes to the group whose largest shard has the most columns,
+/// and on a tie to the first such group.
 static Columns placeInGroups(int64_t whole, const ShardUnits &units,
                              int64_t shards, int64_t shard) {
   const int64_t groups = llvm::divideCeil(whole, units.group);

@@ -266,8 +266,9 @@ int64_t compiler::lastWithSchedule(const std::vector<TunedRow> &rows,
   return last;
 }
 
-/// Returns true if the row was measured for all token counts of the problem,
-/// together with the rows of the same schedule that continue its range.
+/// Returns true if the row, together with the rows of the same schedule that
+/// continue its range, covers all token counts of the problem. A row without a
+/// range covers the problem if the row's token count is one of these.
 static bool covers(const std::vector<TunedRow> &rows, const TunedRow &row,
                    const MatmulProblem &p, const std::string &gpu) {
   if (!row.hasRange())

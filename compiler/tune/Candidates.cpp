@@ -213,7 +213,7 @@ std::vector<TokenRange> compiler::rangesAround(std::vector<int64_t> tokens,
     TokenRange range = {tokens[i], int64_t(std::ceil(first)),
                         int64_t(std::floor(last))};
     // If the geometric mean of two neighbors is an integer, it belongs to the
-    // smaller range.
+    // range of the smaller token count.
     if (i > 0 && range.first <= ranges.back().last)
       range.first = ranges.back().last + 1;
     if (range.tokens <= border)

@@ -39,9 +39,9 @@ public:
   /// Watches the work that `stream` contains at the time of the call. The
   /// stream's CUDA context must be current.
   Result<void> add(runtime::cuda::CUstream stream);
-  /// Returns how long the oldest watched work has been the oldest unfinished
-  /// work, according to the queries so far. Returns 0 if all work has
-  /// completed.
+  /// Returns how long no progress has been seen: the time since a call of add()
+  /// or waiting() last found work completed, or since the oldest unfinished
+  /// work was added if that is later. Returns 0 if all work has completed.
   std::chrono::milliseconds waiting();
 
 private:

@@ -289,8 +289,8 @@ CudaCode::load(const Manifest &manifest, const Target &target,
   for (size_t i = 0; i < target.variants.size(); ++i) {
     const Variant &variant = target.variants[i];
     auto steps = code->resolve(variant.launches);
-    // If this variant has a minimum SM count, another variant supports the same
-    // tokens, so the variant is skipped.
+    // Another variant supports the tokens of a variant with a minimum SM count,
+    // so the latter is skipped if this device cannot run it.
     if (!steps && variant.minSms > 0 &&
         steps.error().code == ErrorCode::DeviceLimit) {
       code->unfit[i] = steps.error().message;

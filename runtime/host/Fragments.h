@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Access by row and column to the elements of packed weights in fragment order
-// (manifest: `order = fragment`). Weights in fragment order consist of slabs,
-// which are pre-shuffled into MMA fragment order
+// (manifest: `order = fragment`). Such weights consist of slabs: the codes of
+// 16 rows by four MMA steps, in the order in which a warp loads them
 // (templates/moe/math/slabs.cuh).
 //
 //===----------------------------------------------------------------------===//

@@ -154,7 +154,8 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
                     "of multiples of {} rows and columns, got {} x {} and "
                     "scales of {} rows",
                     kFragmentRows, n, k, scales.rhsRows);
-  // `least` is 0 if the attribute of a group extent is missing.
+  // If the attribute of a group extent is missing, the extent and thus `least`
+  // are 0.
   const int64_t least =
       std::min({scales.rhsRows, scales.rhsColumns, scales.lhsColumns});
   if (least < 1 || scales.lhsRows > 1 || n % scales.parts ||

@@ -34,8 +34,8 @@ struct StageKind {
 };
 
 inline constexpr StageKind kStageKinds[] = {
-    // output_scale: a factor that only applies to the result topk_weights, with
-    // which outputs are summed.
+    // output_scale: a factor of the result topk_weights (the weights of the
+    // combine), but not of the result `weights` (for the caller).
     {.op = "route",
      .operands =
          "logits? given_ids? given_weights? valid_tokens? routing_bias? "
@@ -209,8 +209,8 @@ inline constexpr StageKind kStageKinds[] = {
     // fragment_columns: columns of a fragment block if the result is in
     // fragment order. parts, repeat_rows, repeat_columns, alternate: each
     // stored element is used for repeat_rows x repeat_columns elements of the
-    // result; parts and alternate are as for pack_scales. run: number of rows
-    // after which parts alternate, if not 1. stored_rows, stored_columns:
+    // result; parts and alternate are as for pack_scales. run: alternating
+    // parts change after `run` rows; 1 if absent. stored_rows, stored_columns:
     // extents of the source; each part is padded separately. atoms: the source
     // consists of scale blocks of 128 x 4 elements.
     {.op = "pack_stored",

@@ -94,8 +94,8 @@ private:
   };
   /// The source and destination of one copy.
   struct Piece;
-  /// The location of this rank's rows and columns of one expert's part in a
-  /// tensor.
+  /// A tensor, and the rows and columns that this rank reads from it for one
+  /// part (gate, up or down) of one expert.
   struct Source {
     SourceMatrix matrix;
     Conversion conversion = Conversion::Copy;

@@ -162,12 +162,13 @@ public:
   Result<Wanted> wantedOf(const Value &value) const;
   static Wanted wantedIndex(std::string value, bool first);
   static Wanted wantedInputScale(const Value &value);
-  /// Calls one of the three functions above, depending on the value. Returns
-  /// nullopt for values of the layer itself.
+  /// Calls wantedOf(), wantedIndex() or wantedInputScale(), depending on the
+  /// value. Returns nullopt for values of the layer itself.
   Result<std::optional<Wanted>> wantedIfKnown(const Value &value) const;
   std::vector<Part> partsOf(bool first) const;
-  /// Returns all values of Part that a tensor which holds `part` may have,
-  /// because gate and up may share a tensor.
+  /// Returns the Parts that the name of a tensor with `part` may have. Gate and
+  /// up may share a tensor, and without gates the first weight may be called
+  /// gate or up.
   std::vector<Part> candidatesOf(Part part) const;
 
   /// Returns the extents of a tensor that holds one part. `wide`: the extent

@@ -47,7 +47,9 @@ struct Job {
 struct Answer {
   bool ok = false;
   double us = 0, baselineUs = 0;
-  double noise = 0; ///< median relative deviation of the rounds' ratios
+  /// The median of |r / m - 1| over the rounds: r is a round's time / baseline
+  /// time, and m is the median of r.
+  double noise = 0;
   int rounds = 0;
   std::string check; ///< the message of the reference's check
   std::string kind;  ///< "wrong", "refused", "fault", "transient" or "baseline"

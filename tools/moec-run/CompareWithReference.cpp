@@ -168,7 +168,8 @@ static void compareQuantized(const reference::Layer &layer,
                             expected.codes.size(), expected.scales.size());
 }
 
-/// Copies the result of comparing rows to `result`, but keeps an existing text.
+/// Stores a report of compared rows in `result`. A failure appends its text; a
+/// success sets the text only if it is empty.
 static void addReport(const reference::Report &report, CaseResult &result) {
   result.bound = report.bound;
   result.error = report.whole;

@@ -17,7 +17,7 @@ def in_dtype(scheme: str) -> str:
 
 
 def small_layer(scheme: str) -> dict[str, Any]:
-    """Returns a gated layer whose sizes are not multiples of the tiles."""
+    """Returns a small gated layer. Its hidden size, 384, is not a multiple of a tile of 256 weight rows."""
     shape = {"num_experts": 8, "top_k": 2, "hidden_size": 384, "intermediate_size": 256}
     words = {"routing_method": "renormalize", "activation": "silu", "quant_config": scheme}
     return {"moec_layer": 1, "name": "small", **shape, "in_dtype": in_dtype(scheme), **words}

@@ -107,7 +107,7 @@ template <class Mma>
 inline constexpr bool isWarpSpecialized =
     requires { requires Mma::kWarpSpecialized; };
 
-/// True if an engine reads weights as slabs: codes (quantized values) in MMA
+/// True if an engine reads weights in slabs: codes (quantized values) in MMA
 /// fragment order (moe/math/slabs.cuh).
 template <class Mma>
 inline constexpr bool takesSlabs = requires { requires Mma::kSlabs; };

@@ -95,8 +95,8 @@ inline constexpr int kInFlight = 4;
 /// The number of words of a copy chunk.
 inline constexpr int kPieceWords = 32 * kInFlight;
 
-/// Loads and stores copy chunks (pieces) of rows with words of kBytes bytes. A
-/// warp handles one chunk at a time.
+/// Loads and stores copy chunks (Piece in identifiers) of rows with words of
+/// kBytes bytes. A warp handles one chunk at a time.
 template <int kBytes> struct Pieces {
   using Type = typename Word<kBytes>::Type;
   /// The words of a copy chunk that one lane holds.

@@ -79,8 +79,8 @@ __device__ __forceinline__ void activate(const typename Config::Args &args) {
   Result *result = args.result + (long long)row * kColumns;
   auto activation =
       activationOf<Config>(args, detail::expertOf<Config>(args.offsets, row));
-  // Adds the adapters' addend to column c of the row. The addend's columns are
-  // in the checkpoint's row order, all gates before all ups.
+  // Returns `value` plus column c of the row's addend (from LoRA adapters). In
+  // the addend all gates precede all ups, whatever the order of the weights.
   auto added = [&](float value, int c) {
     if constexpr (requires { args.addend; })
       if (args.addend)

@@ -7,9 +7,9 @@
 //
 // out[m] = sum over k of weights[m, k] * partials[positions[m, k]] +
 // residual[m]. The sum is f32, in the order of k, and rounded once. Pairs with
-// position -1 add nothing, so a token without other pairs gets zeros. A zero
-// expert returns its input: a pair whose id is kIdentityPlace adds its weight
-// times x[m].
+// position -1 add nothing, so the sum of a token without other pairs is 0. A
+// zero expert returns its input: a pair whose id is kIdentityPlace adds its
+// weight times x[m].
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   partials: Partial [rows, kHidden]

@@ -8,7 +8,7 @@
 // out[m] = sum over k of weights[m, k] * z / sqrt(mean(z^2) + kEpsilon) +
 // residual[m], where z = (1 + norm_weight) * partials[positions[m, k]]. The sum
 // is f32, in the order of k, and rounded once. Pairs with position -1 add
-// nothing, so a token without other pairs gets zeros.
+// nothing, so the sum of a token without other pairs is 0.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   partials: Partial [rows, kHidden]

@@ -62,8 +62,9 @@ template <class Config> constexpr int sharedBytes() {
   return 0;
 }
 
-/// Copies row `token` of matrix `from` to `to`, one copy chunk (piece) at a
-/// time, by calls of store(row, to, token, piece, loaded).
+/// Copies row `token` of matrix `from` to `to`, one copy chunk at a time, by
+/// calls of store(row, to, token, piece, loaded); `piece` is the chunk's index
+/// in the row.
 template <int kBytes, class Store>
 __device__ __forceinline__ void copyWhole(Store store, const void *from,
                                           void *to, int token) {

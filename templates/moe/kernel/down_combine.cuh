@@ -7,9 +7,11 @@
 //
 // The second of the two launches of a layer with at most kTokens tokens and 64
 // pairs. Every CTA routes all tokens again, while the first launch still runs,
-// and issues its first weight copies. It then loads the intermediate rows into
-// shared memory, quantized as Scaling specifies. A warp computes some output
-// columns n for all experts:
+// and issues its first weight copies. With weights in row order, it then loads
+// the intermediate rows into shared memory, quantized as Scaling specifies, and
+// each warp computes some output columns n for all experts. With slabs, the
+// rows pass through each warp's ring unquantized, and a CTA computes the
+// columns:
 //   out[m, n] = sum over the rows r of token m, in row order, of weight[r] *
 //     (lhs[r, :] * rhs[expert of r, n, :] + bias) + residual[m, n]
 // The sum is f32 and rounded once. kRouteEarly: the predecessor did not write
@@ -23,7 +25,7 @@
 //   rhs: Weight [experts, kN, kK]
 //   rhs_scale: float [if Quant has one]
 //   rhs_second_scale, rhs_zero_point: see moe/quant/dequantize.cuh [if weights
-//     are slabs and have them]
+//     are in slabs and have them]
 //   bias: [experts, kN] [if kBias]
 //   add_bias: see moe/core/rank.cuh [optional]
 //   out: Result [tokens, kN]
@@ -243,8 +245,7 @@ template <class Config> struct DownCombine {
   }
 };
 
-/// Computes the second matmul for weights in slabs (weights pre-shuffled into
-/// MMA fragment order, moe/math/slabs.cuh).
+/// Computes the second matmul for weights in slabs (moe/math/slabs.cuh).
 template <class Config> struct DownCombineSlabs {
   using Args = typename Config::Args;
   using Pairs = routing::FewPairsOf<Config>;
@@ -391,7 +392,8 @@ template <class Config> constexpr auto downCombineOf() {
 } // namespace detail
 
 /// Returns the dynamic shared memory in bytes: the intermediate rows and the
-/// weights' ring of pipeline stages.
+/// weights' ring; with slabs, the ring of weights and rows, and the warps'
+/// partial sums.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkDownCombineConfig<Config>());
   return decltype(detail::downCombineOf<Config>())::kBytes;

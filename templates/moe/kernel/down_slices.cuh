@@ -11,10 +11,10 @@
 // slice; a slice is kTileN columns of the result
 // (moe/matmul/slices/stationary.cuh).
 //
-// The kernel supports token counts that are large enough to read the weights
-// once, and small enough that all rows of lhs fit into the GPU's shared memory
-// at the same time. A CTA keeps at most kRows rows of lhs and computes the
-// weighted sums of at most kTokens tokens.
+// The kernel is for many tokens, as long as all rows of lhs fit into the shared
+// memory of all SMs at the same time. Each CTA then reads only the weights of
+// the experts of its own rows. A CTA keeps at most kRows rows of lhs and
+// computes the weighted sums of at most kTokens tokens.
 //
 // Args, in order. The condition for the presence of an argument is in brackets.
 //   lhs: [rows, kK]

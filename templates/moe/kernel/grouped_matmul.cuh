@@ -12,18 +12,35 @@
 // a[r, :] is row r of lhs, or the lhs row of its token if kGather (see `rows`).
 // Sorted rows are (token, expert) pairs in the order of their experts. The list
 // `tiles` divides them into row tiles of at most kTileM rows of one expert. A
-// CTA computes one output tile at a time: a row tile by kTileN weight rows. The
-// engine determines which tiles a CTA computes:
+// CTA computes one output tile at a time: a row tile by kTileN weight rows.
+// kTileM counts tokens and kTileN weight rows, whichever of the two are the
+// rows of the MMA (Mma::kTokensAreColumns).
 //
-//   moe/matmul/roles/grid.cuh
+// moe/matmul/contract.cuh describes the six parts of the kernel (roles, feed,
+// loop, atom, accumulator, epilogue), their folders, and the members of an
+// engine, which is an atom with its accumulator. The engine selects the roles:
+//
+//   moe/matmul/roles/grid.cuh (engines mma_sync, mma_sync_scaled, simt)
 //       The grid has one CTA per output tile. moe/core/tile_order.cuh maps
-//       blockIdx.x to the tile. All warps copy and multiply.
-//   moe/matmul/roles/produce_consume.cuh
-//       The kernel is persistent and warp-specialized. A CTA starts at tile
-//       blockIdx.x and then draws tiles from an atomic cursor
+//       blockIdx.x to the tile. All threads copy to a ring of kStages pipeline
+//       stages with cp.async, and all warps multiply. The CTA synchronizes once
+//       per k tile.
+//   moe/matmul/roles/produce_consume.cuh (engines wgmma, wgmma_rs, tcgen05)
+//       The kernel is persistent and warp-specialized. Thread 0 copies the
+//       weights of a stage, usually by TMA. All producer threads gather token
+//       rows with cp.async, or thread 64 copies them by TMA. Producers wait at
+//       a stage's mbarrier `empty`, consumers at its mbarrier `full`.
+//
+//       A CTA starts at tile blockIdx.x and then draws tiles from an atomic
+//       cursor. A producer thread draws a tile while the previous tile is
+//       copied, and publishes it in one of two slots in shared memory
 //       (moe/matmul/roles/tile_source.cuh).
 //
-// moe/matmul/contract.cuh lists the members of an engine.
+// The epilogue transposes or gathers results in a staging tile in shared
+// memory. Threads then store whole 16-byte chunks of result rows, without TMA.
+// The staging tile reuses the ring in the grid roles. It follows the ring in
+// the warp-specialized roles, because producers already fill the ring for the
+// next tile.
 //
 // Args, in order. [...] is the condition under which an argument is present.
 //
@@ -84,17 +101,18 @@
 //     Group128, PowerGroup128: float [sorted rows, groups of 128 columns]
 //     an emulated Scaling that stores codes: bytes [sorted rows, groups]
 //
-// Group128 and PowerGroup128 require a warp-specialized engine. An emulated
-// Scaling requires a grid engine, and tiles that contain whole groups.
+// Group128 and PowerGroup128 require a warp-specialized engine
+// (moe/matmul/epilogue/quantize_groups.cuh and quantize_row_groups.cuh). An
+// emulated Scaling requires a grid engine, and tiles that contain whole groups.
 //
 // A warp-specialized engine differs as follows.
 //
 //   rhs   A moe::TensorMap by value: extents [kK, kN, experts], box [kTileK,
 //         kTileN, 1], 128-byte swizzle, zeros out of bounds. Engines that read
-//         slabs (weights pre-shuffled into MMA fragment order,
-//         moe/math/slabs.cuh), and engines with spreadsCodes
-//         (moe/core/concepts.cuh), take rhs as a plain pointer instead. Slab
-//         engines also take plain pointers rhs_scale and rhs_zero_point.
+//         weights in slabs (codes in MMA fragment order, moe/math/slabs.cuh),
+//         and engines with spreadsCodes (moe/core/concepts.cuh), take rhs as a
+//         plain pointer instead. Slab engines also take plain pointers
+//         rhs_scale and rhs_zero_point.
 //   lhs   May be a moe::TensorMap unless kGather: extents [kK, lhs rows], box
 //         [kTileK, min(kTileM, 64)], 128-byte swizzle, zeros out of bounds.
 //
@@ -108,17 +126,20 @@
 //                The next matmul can then start before this one ends.
 //   kAwaited     Number of column tiles of the predecessor matmul. The kernel
 //                reads the rows of row tile i only once tiles[i].w has this
-//                value. If 0, the kernel waits for the whole predecessor grid
-//                with griddepcontrol.wait.
+//                value; only producer warps wait. It then executes
+//                griddepcontrol.wait at its end, and before its first read
+//                unless kTilesEarly. If 0, it waits for the whole predecessor
+//                grid with griddepcontrol.wait.
 //
 // All engines have kTilesEarly: true if the predecessor launch does not write
 // `tiles` and `tile_count`. Weight copies then start before
 // griddepcontrol.wait.
 //
 // Grid.x is ceildiv(kN, kTileN) * capacity of `tiles`. A warp-specialized
-// engine is launched with kSplit CTAs per tile if the Config has kSplit
-// (clusters may then share tiles, moe/matmul/roles/split.cuh), but with at most
-// the CTAs that can be resident at the same time.
+// engine is launched with kSplit CTAs per tile if the Config has kSplit, but
+// with at most the CTAs that can be resident at the same time. With kSplit, the
+// two CTAs of a cluster may each compute half of a tile's k
+// (moe/matmul/roles/split.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -228,8 +249,10 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   return true;
 }
 
-/// Returns the dynamic shared memory in bytes: the ring of pipeline stages and
-/// the staging tile of the epilogue, which reuses the ring or follows it.
+/// Returns the dynamic shared memory in bytes. With a grid engine, the staging
+/// tile of the epilogue reuses the ring of pipeline stages. With a
+/// warp-specialized engine it follows the ring; slots, scales and mbarriers
+/// follow (moe/matmul/roles/produce_consume_layout.cuh).
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkGroupedMatmulConfig<Config>());
   if constexpr (isWarpSpecialized<typename Config::Mma>)

@@ -6,9 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The first of the two launches of a layer with at most kTokens tokens and 64
-// pairs. Every CTA routes all tokens and loads x into shared memory, quantized
-// as Scaling specifies. The warps of all CTAs then compute the rows r of all
-// pairs, sorted by expert:
+// pairs. Every CTA routes all tokens. With weights in row order, it loads x
+// into shared memory, quantized as Scaling specifies; with slabs, x passes
+// through each warp's ring. The CTAs then compute the rows r of all pairs,
+// sorted by expert:
 //   result[r, :] = activation(x[token of r, :] * rhs[expert of r]^T + bias)
 // CTA 0 also writes the routing outputs.
 //
@@ -23,7 +24,7 @@
 //   rhs: Weight [experts, kN, kK]
 //   rhs_scale: float [if Quant has one]
 //   rhs_second_scale, rhs_zero_point: see moe/quant/dequantize.cuh [if weights
-//     are slabs and have them]
+//     are in slabs and have them]
 //   bias: [experts, kN], in the checkpoint's row order [if kBias]
 //   addend: [pairs, kN], gates before ups; null: no addend [if the layer has
 //     adapters]
@@ -244,8 +245,7 @@ template <class Config> struct RouteGateUp : GateUpResults<Config> {
   }
 };
 
-/// Computes the first matmul for weights in slabs (weights pre-shuffled into
-/// MMA fragment order, moe/math/slabs.cuh).
+/// Computes the first matmul for weights in slabs (moe/math/slabs.cuh).
 template <class Config> struct RouteGateUpSlabs : GateUpResults<Config> {
   using Args = typename Config::Args;
   using Results = GateUpResults<Config>;
@@ -343,8 +343,8 @@ template <class Config> constexpr auto routeGateUpOf() {
 
 } // namespace detail
 
-/// Returns the dynamic shared memory in bytes: x and the weights' ring of
-/// pipeline stages.
+/// Returns the dynamic shared memory in bytes: x and the weights' ring; with
+/// slabs, the ring of weights and x, and the warps' partial sums.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkRouteGateUpConfig<Config>());
   return decltype(detail::routeGateUpOf<Config>())::kBytes;

@@ -9,10 +9,10 @@
 // 6 and 8 bits. An expert's weight is divided into blocks of 64 rows by four
 // steps of columns; blocks of the same rows are contiguous. A step is the k
 // extent of one MMA: 16 columns for 16-bit operands, 32 for 8-bit operands. A
-// block consists of four slabs of 16 rows. A slab holds the A operand of four
-// MMAs, one per step, in the order in which a warp loads it. The unit is a
-// vector of 16 bytes (12 bytes for 6-bit codes) per lane: the first vector of
-// lanes 0 to 31 is followed by their next vector.
+// block consists of four slabs. A slab is the codes of 16 rows by four steps:
+// the A operand of four MMAs, one per step, in the order in which a warp loads
+// it. The unit is a vector of 16 bytes (12 bytes for 6-bit codes) per lane: the
+// first vector of lanes 0 to 31 is followed by their next vector.
 //
 // For a step of S columns, with e elements in a register, lane 4 g + t holds:
 //

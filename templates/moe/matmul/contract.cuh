@@ -15,6 +15,10 @@
 //   accumulator  holds the MMA results (moe/matmul/accumulator)
 //   epilogue     stores the result (moe/matmul/epilogue)
 //
+// Scales that change along k multiply the accumulators of each pipeline stage,
+// in the loop. Scales per row or column multiply the final accumulators: before
+// the epilogue in warp-specialized kernels, and in it in grid kernels.
+//
 // An engine is an atom together with its accumulator. Each kernel first checks
 // here that the engine of its Config has all members that the other parts use,
 // so that the first compiler error names the missing member. The last argument
@@ -56,13 +60,16 @@ template <class Mma> constexpr bool checkEngine() {
 ///
 /// A thread's accumulators are ordered by row block, then by piece. A row
 /// block, called atom in identifiers, is the 64 rows of an MMA instruction;
-/// accumulator i belongs to row block i / kAtomSize. A piece is the result of
-/// one MMA instruction: 64 rows by kPieceColumns columns, with kPieceSize
-/// accumulators per thread.
+/// accumulator i belongs to row block i / kAtomSize. A piece is the block of
+/// accumulators that one MMA instruction writes: 64 rows by kPieceColumns
+/// columns, kPieceSize accumulators per thread. The MMA instructions of
+/// successive k steps add to the same piece.
 ///
 ///   begin(thread, warpgroup)  clears the accumulators, and calls place()
 ///   place(thread, warpgroup)  stores the position of the accumulators
-///   finish()                  is called after the last wait, before value()
+///   finish()                  is called after each wait for MMAs whose
+///                             accumulators are read next, before add() or
+///                             value()
 ///   add<kCount>(piece, first, scale)
 ///                             adds kCount accumulators of a piece, from index
 ///                             `first` on, to the totals; accumulator first + i
@@ -188,7 +195,7 @@ template <class Sums> constexpr bool checkScaledFragment() {
 ///                                   scale(i) to total i, and clears the
 ///                                   accumulator
 ///
-/// An engine whose weights are slabs (takesSlabs) has these members instead:
+/// An engine whose weights are in slabs (takesSlabs) has these members instead:
 ///
 ///   load(operands, tokens, step, part)  loads the token operands of part
 ///                                       `part` (0 <= part < kParts) for one

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Dequantization of weights that an engine reads as rows, not as slabs
+// Dequantization of weights that an engine reads in row order, not in slabs
 // (moe/quant/slab_codes.cuh uses the same members of a Config for slabs). The
 // weight is (code - zero point) * scale, computed in f32 and rounded once to
 // the engine's element type; a code is a quantized value. Second scales (scales

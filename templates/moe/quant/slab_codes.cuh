@@ -6,13 +6,13 @@
 //===----------------------------------------------------------------------===//
 //
 // Conversion of slabs to MMA operand registers. The input is a pipeline stage's
-// codes (quantized values), scales and zero points in MMA fragment order
-// (moe/math/slabs.cuh). The output is operand registers with two 16-bit
-// elements each. An element is (code - zero point) * scale, rounded once, and
-// is bit-identical to the result of moe/quant/dequantize.cuh. Some converters
-// leave out a power of two: the element is then that value divided by the
-// power, and the accumulators are multiplied by it at the end. Second scales
-// also multiply the accumulators.
+// slabs (codes, which are quantized values, in MMA fragment order,
+// moe/math/slabs.cuh), and their scales and zero points. The output is operand
+// registers with two 16-bit elements each. An element is (code - zero point) *
+// scale, rounded once, and is bit-identical to the result of
+// moe/quant/dequantize.cuh. Some converters leave out a power of two: the
+// element is then that value divided by the power, and the accumulators are
+// multiplied by it at the end. Second scales also multiply the accumulators.
 //
 //===----------------------------------------------------------------------===//
 

@@ -207,7 +207,7 @@ def restore(made: Prepared) -> None:
 
 
 class Packed:
-    """A module whose weights moec holds. It is inserted before the module's class."""
+    """The base class that hide() puts before a module's own class: type(module) then derives from Packed and the own class."""
 
     _moec: Prepared
     config: Any

@@ -92,8 +92,8 @@ struct WarpSums : Sums<kSumsOfThread<Schedule>, kPromoted, Sum> {
 };
 
 /// Accumulators whose rows are weight rows and whose columns are tokens. There
-/// are kSlabs slabs by kBlocks blocks of 8 tokens. A slab is 16 weight rows
-/// whose elements were shuffled into MMA fragment order (moe/math/slabs.cuh).
+/// are kSlabs slabs (moe/math/slabs.cuh) of 16 weight rows, by kBlocks blocks
+/// of 8 tokens.
 template <class Schedule>
 struct WarpSlabSums : Sums<kSumsOfThread<Schedule>, false> {
   using Share = WarpShare<Schedule>;

@@ -27,8 +27,9 @@ namespace moe::mma {
 ///
 ///   kAtoms            number of row blocks
 ///   kColumnsOfTile    columns of the tile
-///   kPromoted         `sums` are partial accumulators of one MMA
-///                     instruction, which add() adds to f32 `totals`
+///   kPromoted         `sums` are the partial accumulators of one piece for one
+///                     pipeline stage or one step of k, which add() adds to
+///                     f32 `totals`
 ///   kTokensInColumns  true if rows are weight rows and columns are tokens;
 ///                     false if rows are tokens
 ///   kRowsApart        row stride between a warp's rows in consecutive row
@@ -41,8 +42,9 @@ struct WarpgroupSums {
   static constexpr int kColumns = kColumnsOfTile;
   /// Rows of the tile that a warpgroup computes.
   static constexpr int kWarpgroupRows = 64 * kAtoms;
-  /// A piece is the result of one MMA instruction: 64 rows by kPieceColumns
-  /// columns. With kPromoted, `sums` has one piece at a time.
+  /// A piece is the block of accumulators that one MMA instruction writes: 64
+  /// rows by kPieceColumns columns. With kPromoted, `sums` has one piece at a
+  /// time.
   static constexpr int kPieceColumns =
       kPromoted && kColumns > 128 ? kColumns / 2 : kColumns;
   static constexpr int kBuffers = kPromoted ? 1 : kAtoms;
@@ -92,7 +94,8 @@ struct WarpgroupSums {
   }
 
   /// Prevents the compiler from moving reads of accumulators before the wait.
-  /// Called after the wait for all MMAs and before the first read.
+  /// Called after each wait for the MMAs that write `sums`, before `sums` is
+  /// read.
   __device__ __forceinline__ void finish() {
 #pragma unroll
     for (int buffer = 0; buffer < kBuffers; ++buffer)

@@ -14,9 +14,9 @@
 //
 // Tokens are the 16 rows of an MMA instruction, and weight rows are its 8
 // columns. A gate and its up value are 8 weight rows apart and thus in one
-// thread. If weights are in slabs (codes in MMA fragment order), the operands
-// are swapped: weight rows are the 16 rows, read from registers, and tokens are
-// the 8 columns.
+// thread. If weights are in slabs (codes in MMA fragment order,
+// moe/math/slabs.cuh), the operands are swapped: weight rows are the 16 rows,
+// read from registers, and tokens are the 8 columns.
 //
 //===----------------------------------------------------------------------===//
 

@@ -73,7 +73,7 @@ struct Wgmma {
       this->begin(thread, warpgroup);
     }
 
-    /// Issues the MMAs of one piece (the result of one MMA instruction) for a
+    /// Issues the MMAs of one piece (64 rows by kPieceColumns columns) for a
     /// pipeline stage. `rows`, `columns`: shared-memory addresses of the
     /// warpgroup's first row and of the first column. If kPromoted, the first
     /// MMA overwrites the accumulators.

@@ -312,10 +312,10 @@ largestSecondOfLhs(const typename Config::Args &args, int lane) {
   return ptx::warpMaximum(largest);
 }
 
-/// The second scales of accumulators whose rows are weight rows. The factor of
-/// an accumulator is the maximum of lhs's static second scales times the
-/// expert's second scale of rhs. Gates and ups, which alternate every 8 rows,
-/// may have different second scales.
+/// The second scales of accumulators whose rows are weight rows. An accumulator
+/// is multiplied by two factors: the largest static second scale of lhs, and
+/// the expert's second scale of rhs. Gates and ups, which alternate every 8
+/// rows, may have different second scales of rhs.
 template <class Config> struct SwappedSecondScales {
   float ofRows[2];
 
@@ -352,9 +352,9 @@ template <class Worker, bool kOfRows> constexpr int ownSecondScales() {
 /// Multiplies the final accumulators by the second scales of both operands. The
 /// factor of lhs is the maximum of its static second scales, or the row's own
 /// second scale if there are none (kLhsSecondScales is 0). The factor of rhs is
-/// the expert's second scale, or its second scale for gates or for ups. `rows`:
-/// number of rows in the tile. `source(r)`: row of lhs for row r of the tile.
-/// Called by whole warps.
+/// the expert's second scale; gates and ups have separate ones. `rows`: number
+/// of rows in the tile. `source(r)`: row of lhs for row r of the tile. Called
+/// by whole warps.
 template <class Config, class Worker, class Source>
 __device__ __forceinline__ void
 multiplyBySecondScales(Worker &worker, const typename Config::Args &args,

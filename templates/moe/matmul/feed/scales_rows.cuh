@@ -63,8 +63,10 @@ template <class Config, class Fragment> struct RowScales {
     }
   }
 
-  /// All accumulators of a piece (the result of one MMA instruction) are scaled
-  /// as one chunk.
+  /// All accumulators of a piece (moe/matmul/contract.cuh) are scaled as one
+  /// chunk. kAhead, kReleased: see SwappedScales. kReleased is -1 if the stage
+  /// has no scales: the stage is then released before the accumulators are
+  /// added.
   static constexpr int kChunk = Fragment::kPieceSize;
   static constexpr int kChunks = 1;
   static constexpr int kAhead = Layout::kByGroup ? 1 : 0;

@@ -7,8 +7,8 @@
 //
 // The scales of accumulators in slices, which are 64 or 128 result columns
 // (moe/matmul/slices/stationary.cuh). Rows are weight rows, and tokens stay in
-// shared memory. All weight rows of a pipeline stage share one scale. Scales
-// per token and per weight row are handled as in
+// shared memory. If scales change along k, all weight rows of a pipeline stage
+// share one scale. Scales per token and per weight row are handled as in
 // moe/matmul/feed/scales_swapped.cuh.
 //
 //===----------------------------------------------------------------------===//

@@ -8,9 +8,9 @@
 // The scales of a Fragment whose rows are weight rows and whose columns are
 // tokens. A thread has two weight rows, 8 apart, of every 64, and many tokens.
 // Token scales per group of 128 along k are read from shared memory, four at a
-// time. Scales per token are loaded from global memory while the warpgroup
-// multiplies, by one thread each, and are distributed through shared memory at
-// the end.
+// time. Each scale per token is loaded from global memory by one thread while
+// the warpgroup multiplies. At the end, the scales are distributed through
+// shared memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,8 +24,8 @@
 namespace moe {
 
 /// Returns the byte offset of a token's scale among the scales of a tile. If
-/// tokens are columns, the four scales of a thread (columns 2 q, 2 q + 1, 2 q +
-/// 8 and 2 q + 9 of 16) are contiguous.
+/// tokens are columns, the four scales that lane q of a quad needs of every 16
+/// tokens (tokens 2 q, 2 q + 1, 2 q + 8 and 2 q + 9) are contiguous.
 template <bool kTokensAreColumns>
 __device__ __forceinline__ unsigned tokenScaleOffset(int token) {
   if constexpr (!kTokensAreColumns)
@@ -147,8 +147,8 @@ struct SwappedScales : TokenScales<Config, Fragment> {
     }
   }
 
-  /// Number of accumulators that are scaled at a time (a chunk): the whole
-  /// piece (the result of one MMA instruction) if registers suffice.
+  /// Number of accumulators that are scaled at a time (a chunk): a whole piece
+  /// (moe/matmul/contract.cuh) if registers suffice.
   static constexpr int kChunk = Fragment::kSize < 128 ? Fragment::kPieceSize
                                 : Fragment::kPieceSize % 16 == 0 && kAtoms == 1
                                     ? 16

@@ -5,9 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Sizes of slabs and their offsets in a pipeline stage. Slabs are codes
-// (quantized values), scales and zero points in MMA fragment order
-// (moe/math/slabs.cuh).
+// Sizes and offsets, in a pipeline stage, of blocks of slabs (codes in MMA
+// fragment order, moe/math/slabs.cuh) and of their scales and zero points.
 //
 //===----------------------------------------------------------------------===//
 

@@ -12,8 +12,9 @@
 //               copies one 16-byte chunk of every kRowsPerPass-th row, and
 //               keeps the offsets of its rows in registers
 //   HandedRows  like OwnRows, but with fewer registers: each lane keeps the
-//               offset of one row, and shuffles distribute the offsets in every
-//               k tile
+//               offset of one of every 32 rows that its warp copies, and
+//               shuffles distribute the offsets in every k tile; contiguous
+//               rows need no kept offsets
 //   MappedRows  if rows are contiguous, one thread issues TMA copies of
 //               tensor-map boxes
 //
@@ -87,8 +88,8 @@ template <class Config> struct OwnRows {
   }
 };
 
-/// Row offsets, if each lane keeps the offset of one of every 32 rows of its
-/// warp. Shuffles distribute the offsets for two passes at a time.
+/// Row offsets, if each lane keeps the offset of one of every 32 rows that its
+/// warp copies. Shuffles distribute the offsets for two passes at a time.
 template <class Config> struct HandedRows {
   using S = Specialized<Config>;
   static constexpr int kBatch = minimum(S::kPasses, 2);
@@ -211,9 +212,9 @@ template <class Config> struct CopiedRows {
 };
 
 /// The copies of a stage's token rows by TMA. One thread issues them, in a warp
-/// that has no other work. A box may contain rows past the end of the tile;
-/// their results are not stored. TMA fills zeros past the last row and column
-/// of the matrix.
+/// that neither copies weights nor draws tiles. A box may contain rows past the
+/// end of the tile; their results are not stored. TMA fills zeros past the last
+/// row and column of the matrix.
 template <class Config> struct MappedRows {
   using Schedule = typename Config::Schedule;
   using S = Specialized<Config>;

@@ -8,8 +8,8 @@
 // The feeds that copy weights to a pipeline stage:
 //
 //   TensorMapWeights  one thread issues a TMA copy of a tensor-map box
-//   SlabWeights       one thread issues bulk copies of blocks in MMA fragment
-//                     order (slabs)
+//   SlabWeights       one thread issues bulk copies of blocks of slabs (codes
+//                     in MMA fragment order, moe/math/slabs.cuh)
 //   SpreadWeights     all producer threads copy 4-bit codes, 16 codes per
 //                     16-byte chunk
 //

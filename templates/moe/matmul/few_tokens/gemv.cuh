@@ -17,7 +17,8 @@
 // Weights pass through a ring in shared memory. A slot of the ring belongs to
 // one warp, and each thread reads only what it copied itself, so threads do not
 // synchronize. Each warp always has kStages - 1 steps in flight, also across
-// items.
+// items. A unit is the kUnit results that one warp computes at a time: kOutputs
+// results for each of its 32 / kLanes groups of lanes.
 //
 // An item is the product of a tile of lhs rows (for one expert) with the weight
 // rows of one unit. The kernel specifies the items of each warp and their
@@ -71,7 +72,8 @@ template <class Config> constexpr bool checkFewConfig() {
 
 /// Returns the number of lanes that share a weight row. `vectors`: 16-byte
 /// vectors per weight row. The result is the largest power of two from 32 down
-/// to 4 that leaves few lanes idle in the last step.
+/// to 4 for which the idle lanes of the last step are at most 1/16 of
+/// `vectors`. If there is none, it is the one with the fewest idle lanes.
 constexpr int gemvLanes(int vectors) {
   int best = 32, least = 1 << 30;
   for (int lanes = 32; lanes >= 4; lanes /= 2) {
@@ -137,8 +139,8 @@ template <class Config> struct Gemv {
       return result;
   }
 
-  /// Returns the sum over the lanes that share a weight row, to all of these
-  /// lanes.
+  /// Returns, in every lane, the sum of `value` over the kLanes lanes that
+  /// share its weight row.
   static __device__ __forceinline__ float reduce(float value) {
 #pragma unroll
     for (int distance = kLanes / 2; distance > 0; distance /= 2)

@@ -54,13 +54,13 @@ template <class Config> struct SlabRing {
 };
 
 /// A thread's copies of a pipeline stage's codes, scales or zero points. These
-/// are contiguous for each block of 64 weight rows; the contiguous bytes of one
-/// row block are called a piece here.
+/// are contiguous for each block of 64 weight rows. The contiguous bytes of one
+/// row block are called a segment here (Piece in identifiers).
 ///
-///   kBytes      bytes of a piece
-///   kLastBytes  bytes of a piece in the last stage
-///   kPitch      stride in bytes between the pieces of consecutive row blocks
-///   kBlocks     number of pieces in a stage
+///   kBytes      bytes of a segment
+///   kLastBytes  bytes of a segment in the last stage
+///   kPitch      stride in bytes between the segments of consecutive row blocks
+///   kBlocks     number of segments in a stage
 template <class Config, int kBytes, int kLastBytes, long long kPitch,
           int kBlocks>
 struct PieceCopier {
@@ -73,10 +73,10 @@ struct PieceCopier {
                 "multiple of it");
   const char *from; ///< address of this thread's chunk for pass 0 of stage 0
   unsigned destination; ///< shared-memory address of that chunk
-  int left; ///< number of existing pieces from this thread's piece on
+  int left; ///< number of existing segments from this thread's segment on
 
-  /// Sets the addresses. `pieces`: the tile's first piece in global memory, or
-  /// null if the layer has no such tensor. `blocks`: number of pieces that
+  /// Sets the addresses. `pieces`: the tile's first segment in global memory,
+  /// or null if the layer has no such tensor. `blocks`: number of segments that
   /// exist from there on.
   __device__ __forceinline__ PieceCopier(const void *pieces, unsigned shared,
                                          int blocks) {
@@ -90,13 +90,14 @@ struct PieceCopier {
   }
 
   /// Issues the copies of one pipeline stage. `offset`: byte offset of the
-  /// stage's pieces in global memory. `to`: byte offset of the stage in the
+  /// stage's segments in global memory. `to`: byte offset of the stage in the
   /// ring.
   __device__ __forceinline__ void copy(long long offset, unsigned to,
                                        bool isLast) const {
 #pragma unroll
     for (int i = 0; i < kPasses; ++i) {
-      // The next pass continues in the same piece, or moves to another piece.
+      // The next pass continues in the same segment, or moves to another
+      // segment.
       constexpr int kInside = maximum(kChunks / kThreads, 1);
       constexpr int kOver = maximum(kThreads / kChunks, 1);
       int block = i / kInside * kOver;

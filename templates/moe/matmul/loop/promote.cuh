@@ -21,8 +21,8 @@
 namespace moe {
 
 /// Adds the partial accumulators of each pipeline stage to totals, one piece
-/// (the result of one MMA instruction) at a time. Meanwhile the MMAs of another
-/// CTA or warpgroup keep the tensor cores busy. If tiles have many tokens, the
+/// (moe/matmul/contract.cuh) at a time. Meanwhile the MMAs of another CTA or
+/// warpgroup keep the tensor cores busy. If tiles have many tokens, the
 /// additions take long, and the two warpgroups take turns: a warpgroup starts
 /// its MMAs when most MMAs of the other warpgroup have completed.
 struct Promote {
@@ -64,8 +64,8 @@ struct Promote {
           if (chunk + Scales::kAhead < Scales::kChunks)
             scales.fetchTokens(ofTokens, chunk + Scales::kAhead,
                                some[chunk + Scales::kAhead]);
-          // All threads have read the scales of the stage, so it can be
-          // released.
+          // This thread has loaded all scales that it needs from the stage, so
+          // it releases the stage.
           if (piece == kLast && chunk == Scales::kReleased)
             operands.giveBack(ring.stage);
           worker.template add<Scales::kChunk>(

@@ -6,8 +6,9 @@
 //===----------------------------------------------------------------------===//
 //
 // The warp roles of grid engines: all warps copy and multiply. Each CTA
-// computes one tile, which is divided among a grid of warps. An expert's last
-// row tile may have few rows; a large tile then uses a worker with fewer rows.
+// computes one tile, which is divided among kWarpsM x kWarpsN warps. If kTileM
+// is at least 128, a smaller worker (Remainder) computes tiles of at most
+// kTileM / 4 rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,9 +33,10 @@ namespace moe {
 
 namespace detail {
 
-/// The schedule of the worker for an expert's last rows. It has a quarter of
-/// the rows, and all warps are side by side along the weight rows. kExists is
-/// false if the tile is already small, or too narrow for this arrangement.
+/// The schedule of the worker for tiles of at most kTileM / 4 rows, such as an
+/// expert's last tile. All warps are side by side along the weight rows.
+/// kExists is false if kTileM is less than 128, or kTileN too small for this
+/// arrangement.
 template <class Schedule> struct Remainder {
   static constexpr int kTileM = Schedule::kTileM / 4;
   static constexpr int kTileN = Schedule::kTileN;

@@ -7,18 +7,27 @@
 //
 // The warp roles of warpgroup engines: a persistent, warp-specialized kernel.
 //
-// Producer: the first warpgroup fills a ring of pipeline stages. One thread
-// issues TMA copies of the weights. Token rows are gathered by all producer
-// threads with cp.async, or also copied by TMA. All copies arrive at the
-// stage's mbarrier `full`. Producers proceed to the next tile while consumers
+// Producers: the first warpgroup fills a ring of pipeline stages. Thread 0
+// issues the copies of the weights (TMA boxes, or bulk copies of blocks of
+// slabs); with spreadsCodes, all producer threads copy them with cp.async. All
+// producer threads gather token rows with cp.async, or thread 64 copies them by
+// TMA. The first thread of the last producer warp draws tiles. All producer
+// threads arrive at the stage's mbarrier `full`, which completes when the
+// copies have completed too. Producers proceed to the next tile while consumers
 // store the previous tile.
 //
 // Consumers: each other warpgroup multiplies its weight rows by all tokens of
-// the tile, or its tokens by all weight rows. One group of MMAs is in flight,
-// so a stage is released (mbarrier `empty`) one k tile late. If accumulators
-// are promoted, a warpgroup must wait for its MMAs after each stage. To keep
-// the tensor cores busy meanwhile, two such warpgroups take turns, or a second
-// CTA runs on the SM.
+// the tile, or its tokens by all weight rows. It releases a stage (mbarrier
+// `empty`) when the stage's MMAs have completed:
+//
+//   wgmma    One group of MMAs stays in flight, so a stage is released one k
+//            tile late (moe/matmul/loop/accumulate.cuh).
+//   tcgen05  The completion of a stage's MMAs itself arrives at `empty`
+//            (moe/matmul/loop/issue.cuh).
+//   promoted accumulators
+//            A warpgroup waits for its MMAs after each stage. To keep the
+//            tensor cores busy meanwhile, two such warpgroups take turns, or a
+//            second CTA runs on the SM (moe/matmul/loop/promote.cuh).
 //
 // If 128 columns of the result share a scale, an assigned tile is either all
 // column tiles of such a group, one after another
@@ -94,8 +103,8 @@ template <class Config> struct WarpSpecialized {
       awaitPredecessor<Config>();
     cursor.begin();
     SlotTile tile = tiles.take(0);
-    // Number of the first tile's k tiles whose weight copies were already
-    // issued.
+    // The weight copies of the first `early` k tiles of the CTA's first tile
+    // are already issued.
     int early = 0;
     if constexpr (Config::kTilesEarly) {
       if (tile.rows > 0) {
@@ -234,7 +243,7 @@ template <class Config> struct WarpSpecialized {
     Index &ring;
     float inverse; ///< see inverseOfScale
     int thread, warpgroup;
-    unsigned sumsAddress; ///< tensor-memory address
+    unsigned sumsAddress; ///< tensor-memory address of its accumulators
     bool stores = true;   ///< false for the second CTA of a split tile
 
     __device__ __forceinline__ void run() {
@@ -394,7 +403,8 @@ template <class Config> struct WarpSpecialized {
 #pragma unroll 1
       for (int k = 0; k < S::kTiles; ++k) {
         ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
-        // The other warpgroup takes a turn for each piece.
+        // The other warpgroup takes a turn for each piece (see
+        // moe/matmul/contract.cuh).
         if constexpr (S::kTakeTurns)
 #pragma unroll
           for (int piece = 0; piece < Sums::kPieces; ++piece) {

@@ -45,10 +45,10 @@ template <int kStages> struct RingBarriers {
 };
 
 /// Calls body.template run<N>(), where N is the number of tokens that the MMA
-/// instruction multiplies for a tile of `rows` tokens. N is the smallest of
-/// kTokens, 2 * kTokens up to 64, then multiples of 64, and kTileM, that is at
-/// least `rows`. There are few such sizes, because each size is a separate
-/// mainloop to compile.
+/// instruction multiplies for a tile of `rows` tokens. N is the first number of
+/// this sequence that is at least `rows`: kTokens, doubled until it is at least
+/// 64, then increased by 64 at a time; the last number is kTileM. There are few
+/// such sizes, because each size is a separate mainloop to compile.
 template <int kTileM, int kTokens, class Body>
 __device__ __forceinline__ void withTokens(int rows, Body &body) {
   if constexpr (kTokens >= kTileM)
