@@ -218,8 +218,8 @@ static json layerJson(moe::LayerOp layer) {
     made["shared_intermediate_size_per_partition"] = int64_t(*columns);
     made["shared_apart"] = whySharedMlp(layer);
   }
-  // Only written if not the default, so that manifests of older packages do not
-  // change.
+  // The layout is written only if it is not the default, so that manifests of
+  // older packages do not change.
   if (layer.getStoredLayout() != "rows")
     made["stored_layout"] = storedLayoutJson(layer);
   addOptions(layer, made);

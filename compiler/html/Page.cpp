@@ -99,7 +99,8 @@ std::string rankText(const Report &report, JsonReader &layer) {
   std::optional<JsonReader> parallel = layer.object("parallel");
   if (!parallel || report.ranks.empty())
     return "";
-  // Values from a report file are not validated, so guard against overflow.
+  // Values from a report file are not validated. A product of type double
+  // cannot overflow like an integer.
   double count = 1;
   for (const char *size : {"dp_size", "pcp_size", "tp_size"})
     count *= double(std::max<int64_t>(numberOf(*parallel, size, 1), 1));

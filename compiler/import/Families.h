@@ -128,8 +128,8 @@ struct FamilyRouting {
   Key<bool> perExpertScale = always(false);
   /// The softcap of the logits; values that are not positive mean no softcap.
   Key<Number> softcap = always(Number());
-  /// The factor of the logits, and the value added to the sum that divides the
-  /// weights.
+  /// logitScale: the factor of the logits. epsilon: the value added to the sum
+  /// that divides the weights.
   Key<Number> logitScale = always(Number()), epsilon = always(Number());
   /// The number of layers that read their expert ids from a table by token id,
   /// if no list of layer types specifies them.

@@ -63,8 +63,9 @@ struct RoutingDescription {
   std::optional<double> scale;
   bool bias = false;
   std::optional<double> softcap; ///< softcap of the router's logits
-  /// The factor of the router's logits, and the value added to the sum of the
-  /// selected scores before the division; nullopt: the method's default.
+  /// logitScale: the factor of the router's logits. epsilon: the value added to
+  /// the sum of the selected scores before the division. nullopt: the method's
+  /// default.
   std::optional<double> logitScale, epsilon;
   int64_t sinks = 0; ///< number of last experts that all tokens select
 

@@ -79,9 +79,9 @@ constexpr JsonReader::Synonym kSynonyms[] = {
     {"norm_topk_prob", "renormalize"},
 };
 
-/// Returns the upper bound for fields that count experts. If num_experts is
-/// invalid, it is 0 here, and the largest accepted count avoids follow-up
-/// errors.
+/// Returns the upper bound for fields that count experts. An invalid
+/// num_experts is stored as 0; the largest accepted count is then returned, to
+/// avoid follow-up errors.
 int64_t mostExperts(const LayerDescription &layer) {
   return layer.experts ? layer.experts : kMaxDescribedExperts;
 }

@@ -78,10 +78,10 @@ struct ModuleMeaning {
   bool understood = true;
 };
 
-/// Returns the modules that an entry selects: a name, some consecutive words of
-/// a name ("mlp"), or a wildcard ("*.experts.*"). With the prefix "re:", or if
-/// `isRegex` is true, the entry is a regular expression that must match a
-/// prefix of the name.
+/// Returns the modules that an entry selects. The entry is a name, some
+/// consecutive words of a name ("mlp"), or a wildcard ("*.experts.*"). With the
+/// prefix "re:", or if `isRegex` is true, it is a regular expression that must
+/// match a prefix of the name.
 ModuleMeaning meaningOfModules(std::string_view entry,
                                const LayerModules &layer, bool isRegex = false);
 

@@ -21,7 +21,7 @@ using namespace moec::compiler;
 
 namespace moec::compiler {
 
-/// Longer patterns, and patterns with more nodes, are rejected.
+/// Patterns with more characters (kMaxPattern), nodes or states are rejected.
 static constexpr size_t kMaxPattern = 4096, kMaxNodes = 16384,
                         kMaxStates = 4096;
 static constexpr int kMaxDepth = 16, kMaxRepeats = 256;

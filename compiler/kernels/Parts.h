@@ -34,7 +34,7 @@ void addPlacement(moe::RouteOp route, Emission &emission);
 /// Returns the C++ policy that defines which values share a scale and how that
 /// scale is computed.
 llvm::StringRef scalingPolicy(moe::DescriptorAttr descriptor);
-/// Returns the same policy for a quantize stage. The stage may emulate
+/// Like scalingPolicy() above, for a quantize stage, which may emulate
 /// quantization.
 std::string scalingPolicy(moe::QuantizeOp quantize);
 

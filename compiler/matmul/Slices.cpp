@@ -117,7 +117,7 @@ std::vector<SlicesRange> compiler::slicesRanges(const MatmulProblem &problem,
       continue;
     MatmulProblem up = problem;
     up.maxTokens = std::min(when.rowsUpTo / problem.pairs, problem.maxTokens);
-    // If the rule's maximum token count does not fit, try fewer tokens.
+    // Halves the rule's maximum token count until some slices schedule fits.
     while (up.maxTokens >= first && !slicesSchedule(up, hardware))
       up.maxTokens /= 2;
     if (up.maxTokens < first)

@@ -72,8 +72,8 @@ bool areOlder(moe::KernelOp kernel, WordList fields);
 /// launch waits for the end of the preceding launch.
 int64_t awaitedColumnTiles(moe::LaunchOp launch);
 
-/// Returns awaitedColumnTiles(launch) if the value is equal for all of the
-/// kernel's launches, or 0.
+/// Returns awaitedColumnTiles(launch) if all of the kernel's launches have the
+/// same value, otherwise 0.
 int64_t awaitedColumnTiles(moe::KernelOp kernel);
 
 /// Returns true if any of the kernel's launches precedes a launch that waits

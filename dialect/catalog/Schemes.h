@@ -97,9 +97,9 @@ constexpr bool repeatsTo(ScaleGroup from, ScaleGroup to) {
   return covers(from.rows, to.rows) && covers(from.columns, to.columns);
 }
 
-/// Returns the row for operands with scales of these groups, or null if engines
-/// cannot multiply the operands natively. Packing repeats the weight scales if
-/// the row's weight groups are smaller.
+/// Returns the row of kNativeScales for operands with these scale groups, or
+/// null if engines cannot multiply the operands natively. Packing repeats the
+/// weight scales if the row's weight groups are smaller than `weights`.
 constexpr const NativeScales *nativeScales(std::string_view element,
                                            ScaleGroup activations,
                                            ScaleGroup weights) {

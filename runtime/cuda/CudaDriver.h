@@ -164,7 +164,7 @@ struct CudaDriver {
 
   /// True if the GPUs are emulated.
   bool emulated = false;
-  /// Duration of dlopen and of cuInit, in milliseconds.
+  /// Durations of dlopen (openMilliseconds) and cuInit, in milliseconds.
   double openMilliseconds = 0, initMilliseconds = 0;
 };
 

@@ -91,8 +91,8 @@ struct ArgumentSources {
   /// maps need it.
   const std::function<Result<void>(size_t index, std::byte *destination)>
       *tensorMap = nullptr;
-  /// Device addresses for a context with a window: the table of all ranks'
-  /// window addresses, and the ExchangeBlock.
+  /// Device addresses for a context with a window. `peers`: the table of all
+  /// ranks' window addresses. `status`: the ExchangeBlock.
   uint64_t peers = 0, status = 0;
 };
 

@@ -44,7 +44,7 @@ namespace moec {
 /// absent symbol.
 struct Symbols {
   std::optional<int64_t> tokens, rows, maxTokens, smCount, experts;
-  /// Properties of the rank that runs.
+  /// Values that depend on the rank that runs.
   std::optional<int64_t> localBegin, addW2Bias, addZeroExperts, rank;
   /// Present if the package gathers tokens (Manifest::tokenRanks).
   std::optional<int64_t> ownTokens;

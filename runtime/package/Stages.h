@@ -151,8 +151,8 @@ inline constexpr StageKind kStageKinds[] = {
      .attributes =
          "function:string gated:boolean interleave:integer alpha:number? "
          "beta:number? limit:number? linear_beta:number~"},
-    // identity, topk_ids: for a pair whose id is -2, the token's row of
-    // `identity` is added. add_identity: 0 if another rank adds this row.
+    // identity, topk_ids: the token's row of `identity` is the partial result
+    // of a pair whose id is -2. add_identity: 0 if another rank adds this row.
     // output_type: the element type of `out` if `out` exists only inside the
     // kernel.
     {.op = "combine",

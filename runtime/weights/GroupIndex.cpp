@@ -97,8 +97,8 @@ Result<void> WeightLoader::loadGroupIndex(const Value &value,
 Result<void> WeightLoader::checkOrder(const Wanted &codes,
                                       const ExpertRange &range) const {
   const int64_t group = (codes.first ? shape.w1 : shape.w2).columns;
-  // A layer without scales has no groups. If `group` is -1, a whole row is one
-  // group.
+  // `group` is 0 in a layer without scales, which has no groups, and -1 if a
+  // whole row is one group.
   if (shape.groupIndex || group == 0)
     return {};
   Wanted wanted = wantedIndex(codes.value, codes.first);

@@ -113,8 +113,9 @@ struct Wanted {
   /// The elements are codes; one stored element may hold several.
   bool packed = false;
   LayerShape::Group group;
-  /// The dimension of the expert's matrix that contains rows (1 or 2), and the
-  /// number of rows and columns per stored element.
+  /// rowAxis: the dimension of the value that contains an expert's rows (1 or
+  /// 2; dimension 0 is the expert). The other members are the numbers of rows
+  /// and columns per stored element.
   int64_t rowAxis = 1, rowsPerElement = 1, columnsPerElement = 1;
   /// The value has one row per weight row, so its gate and up rows alternate if
   /// the layer's order alternates.

@@ -4,7 +4,7 @@
 
 from typing import Any
 
-# Cover tiles of all heights, and experts without rows.
+# Token counts that cover row tiles of all heights, and experts without rows.
 TOKENS = (1, 7, 33, 300)
 # The token counts of the outputs in outputs.txt.
 EXACT_TOKENS = (1, 33, 150)

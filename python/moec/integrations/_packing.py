@@ -162,7 +162,7 @@ class Packing:
         for each in parameters_of(layer) - set(self.kept):
             parameter = getattr(layer, each)
             parameter.data = parameter.data.new_empty(0)
-            # An engine's own parameter class may have a property for its loader.
+            # In an engine's own parameter class, `weight_loader` may be a property that returns `_weight_loader`.
             setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", refuse_loading)
         return refuse_state_dict
 

@@ -33,7 +33,7 @@ _journal = Journal(ENGINE)
 
 
 class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
-    """The part of a method that runs moec. taken_class() inserts it before the class of vLLM's method.
+    """The base class that taken_class() puts before the class of vLLM's method, so that the method runs moec.
 
     It is not a wrapper, because vLLM's weight_loader and other code depend on the class, the name and the attributes of a method.
     """

@@ -83,8 +83,8 @@ template <class Config> constexpr bool checkPackConfig() {
   return true;
 }
 
-/// The number of columns of a block of fragments, or 0 if weights are packed as
-/// rows.
+/// Columns of a block in fragment order (moe/math/slabs.cuh), or 0 if weights
+/// are packed in row order.
 template <class Config> inline constexpr int kFragmentColumnsOf = 0;
 template <class Config>
   requires requires { Config::kFragmentColumns; }

@@ -74,7 +74,7 @@ struct None {
   static __device__ __forceinline__ float apply(float value) { return value; }
 };
 
-/// f(gate) * up.
+/// Gated activation: f(gate) * up.
 template <class Function> struct Gated {
   static constexpr bool kGated = true;
   static constexpr bool kIdentity = false;
@@ -84,7 +84,7 @@ template <class Function> struct Gated {
   }
 };
 
-/// f(value).
+/// Activation without a gate: f(value).
 template <class Function> struct Ungated {
   static constexpr bool kGated = false;
   static constexpr bool kIdentity = false;

@@ -16,14 +16,14 @@
 
 namespace moe::detail {
 
-/// Converts four contiguous i4 codes, minus 8, to i8.
+/// Converts four contiguous i4 codes to the i8 values code - 8.
 __device__ __forceinline__ unsigned integersOf4(unsigned codes) {
   unsigned spread = __byte_perm(codes & 0x0f0fu, codes >> 4 & 0x0f0fu, 0x5140);
   // Bit 7 prevents a borrow from the adjacent byte if a code is less than 8.
   return ((spread | 0x80808080u) - 0x08080808u) ^ 0x80808080u;
 }
 
-/// Converts four contiguous i4 codes, minus 8, to e4m3.
+/// Converts four contiguous i4 codes to the e4m3 values code - 8.
 __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
   // Codes from 8 on represent 0 to 7; codes below 8 represent -8 to -1.
   unsigned place = codes & 0x7777u;
@@ -33,9 +33,9 @@ __device__ __forceinline__ unsigned floatsOf4(unsigned codes) {
   return (above & isAbove) | (below & ~isAbove);
 }
 
-/// Converts i4 codes, minus 8, in the low nibbles of four bytes to e4m3 values
-/// times 2^-9. The e4m3 value n * 2^-9 has the bit pattern n for n from 0 to
-/// 16, so integer arithmetic on the bytes yields the result.
+/// Converts four i4 codes, in the low nibbles of four bytes, to the e4m3 values
+/// (code - 8) * 2^-9. The e4m3 value n * 2^-9 has the bit pattern n for n from
+/// 0 to 16, so integer arithmetic on the bytes yields the result.
 __device__ __forceinline__ unsigned floatsOfHalves(unsigned bytes) {
   // A byte is 1 if its code is less than 8.
   unsigned below = (~bytes & 0x08080808u) >> 3;

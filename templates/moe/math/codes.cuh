@@ -114,8 +114,7 @@ template <> __device__ __forceinline__ ue8m0 fromFloat<ue8m0>(float value) {
   return {(unsigned char)(__float_as_uint(value) >> 23)};
 }
 
-/// Converts four codes of i4, minus 8, to integers or floats of 8 bits,
-/// exactly.
+/// Converts four i4 codes to the exact 8-bit integers or floats code - 8.
 template <class T> __device__ __forceinline__ unsigned bytesOf4(unsigned codes);
 template <> __device__ __forceinline__ unsigned bytesOf4<i8>(unsigned codes) {
   return detail::integersOf4(codes);

@@ -131,7 +131,8 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
   }
 };
 
-/// The layout of scales and zero points of groups along columns.
+/// The layout of scales and zero points, of which each row has one per group of
+/// columns.
 struct SlabScales {
   static constexpr int kRows = 64;
   /// Returns the index of a row's scale within its block of 64 rows.

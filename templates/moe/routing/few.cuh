@@ -53,7 +53,7 @@ template <int kPairs> struct FewPairs {
   float rowWeight[kPairs];
   int4 rowTile[kPairs];    ///< per row: the tile, if one starts at the row
   int4 tiles[kPairs];      ///< {expert, first row, end row, 0}
-  unsigned firsts[kWords]; ///< bit mask of the first rows of tiles
+  unsigned firsts[kWords]; ///< bit r is 1 if a tile starts at row r
   int tileCount, rows;
 };
 

@@ -71,8 +71,8 @@ ROUTERS = {
 
 
 class LogitsAlone:
-    """The part of a router that returns only logits, because moec computes the routing. It is inserted before the router's own
-    class."""
+    """The base class that replace_blocks() puts before a router's own class. The router then returns only its logits, because moec
+    computes the routing."""
 
     _moec_config: Any
 

@@ -16,7 +16,7 @@ CHUNK_BYTES = 1 << 28
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 # The largest accepted relative error of a token, by the input's type.
 LIMITS = {"f32": 2e-3, "f16": 5e-3, "bf16": 1e-2}
-# The module's own forward does not round activations to 8 bits.
+# Like LIMITS, for quantized layers: moec may round activations to 8 bits, and the module's own forward does not.
 LIMIT_OF_CODES = 0.25
 
 

@@ -28,7 +28,7 @@ class Stale(InvalidArgument):
 
 
 class Prepared:
-    """A layer of moec that computes an experts module."""
+    """A moec layer that runs instead of an experts module's own forward."""
 
     def __init__(self, found: Found, description: Description | None, top_k: int, experts: Experts) -> None:
         self.label, self.description, self.top_k = found.name, description, top_k

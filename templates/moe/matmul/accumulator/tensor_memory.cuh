@@ -44,8 +44,8 @@ struct TensorMemorySums
     this->finish();
   }
 
-  /// Loads the accumulators of half `piece` of the rows (16 rows per warp) and
-  /// waits for the loads. Used if kPromoted.
+  /// Loads the accumulators of piece `piece`, which is half of the warpgroup's
+  /// rows (16 rows per warp), and waits for the loads. Used if kPromoted.
   __device__ __forceinline__ void readPiece(unsigned address, int piece,
                                             int tokens) {
     load(this->sums[0], address, piece, tokens);

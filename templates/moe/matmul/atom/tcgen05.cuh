@@ -27,7 +27,8 @@ namespace moe::mma {
 
 /// Engine tcgen05 without block scales.
 ///
-///   kFast   f32 accumulators of e4m3 products cover all of k
+///   kFast   accumulators of e4m3 products are not promoted: they accumulate
+///           over all of k
 ///   kAtoms  number of 64-row blocks per warpgroup; must be 2
 template <class Element, bool kFast = false, int kAtoms = 2> struct Tcgen05 {
   using Input = Element;

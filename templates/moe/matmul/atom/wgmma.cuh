@@ -33,10 +33,11 @@ namespace moe::mma {
 
 /// Engine wgmma.
 ///
-///   kFast           e4m3 accumulators cover all of k
+///   kFast           e4m3 accumulators are not promoted: they accumulate over
+///                   all of k
 ///   kAtoms          number of 64-row MMA blocks per warpgroup
-///   kWeightColumns  number of weight rows that are columns if tokens are rows;
-///                   0 for swapped operands
+///   kWeightColumns  if tokens are the MMA's rows: number of weight rows of the
+///                   tile, which are the columns; 0 if operands are swapped
 template <class Element, bool kFast = false, int kAtoms = 1,
           int kWeightColumns = 0>
 struct Wgmma {

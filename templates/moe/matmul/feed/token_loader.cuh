@@ -317,7 +317,7 @@ template <class Config> struct TokenLoader {
   /// Returns the index of the weight scale that this thread copies. The thread
   /// copies no weight scale if the index is at least StageScales::kCount. The
   /// threads that copy one are in a warp that neither issues TMA copies nor
-  /// fetches tiles.
+  /// draws tiles.
   static __device__ __forceinline__ unsigned weightScaleOfThread() {
     return threadIdx.x - 32;
   }

@@ -47,7 +47,7 @@ template <class Schedule> struct Remainder {
       Schedule::kTileM >= 128 && kTileN % (kWarpsN * 16) == 0;
 };
 
-/// The ring, the copier and the mainloop of a Config whose weights are not
+/// The ring, the copier and the mainloop of a Config whose weights are not in
 /// slabs.
 template <class Config, bool kSlabs = takesSlabs<typename Config::Mma>>
 struct Loop {

@@ -93,8 +93,8 @@ template <class Config> struct WarpSpecialized {
 
   /// Runs the producer warpgroup.
   __device__ __forceinline__ void produce() const {
-    // Two different warps fetch tiles and issue TMA copies, so that the latency
-    // of one task does not delay the other task.
+    // One warp draws tiles and another warp issues the weight copies, so that
+    // the latency of one task does not delay the other task.
     TileCursor<Config> cursor{tiles, threadIdx.x == S::kProducers - 32};
     bool copiesWeights = threadIdx.x == 0;
     TokenChunk<Config> chunk(tiles.shared);

@@ -39,9 +39,9 @@ template <class Config> constexpr int splitOf() {
   }
 }
 
-/// Returns true if clusters share tiles. This requires at most
-/// Config::kSplitTiles tiles, a limit up to which splitting is faster, and at
-/// most one tile per cluster.
+/// Returns true if the CTAs of each cluster share one tile. This requires at
+/// most Config::kSplitTiles tiles, a limit up to which splitting is faster, and
+/// at most one tile per cluster.
 template <class Config>
 __device__ __forceinline__ bool splitsTiles(int tiles, int ctas) {
   if constexpr (splitOf<Config>() > 1)

@@ -177,12 +177,12 @@ template <class Config> struct TileSource {
   }
 };
 
-/// The scheduler of a CTA. One producer thread (isHere) fetches and publishes
-/// the tiles.
+/// The scheduler of a CTA. One producer thread (isHere) draws tiles and
+/// publishes them in the CTA's slots.
 template <class Config> struct TileCursor {
   using S = Specialized<Config>;
   const TileSource<Config> &tiles;
-  bool isHere; ///< true in the producer thread that fetches tiles
+  bool isHere; ///< true in the producer thread that draws tiles
   int rowTiles = 0;
 
   /// Publishes the CTA's first tile.
