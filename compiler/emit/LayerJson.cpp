@@ -47,7 +47,8 @@ static json descriptorJson(moe::DescriptorAttr descriptor) {
                {"dynamic", descriptor.getDynamic()},
                {"second_scale_type", typeOrNull(descriptor.getSecondScale())},
                {"zero_point_type", typeOrNull(descriptor.getZeroPoint())}};
-  // Only written if set, so that manifests of older packages do not change.
+  // The field is written only if it is set, so that manifests of older packages
+  // do not change.
   if (!descriptor.getRule().empty())
     made["scale_rule"] = descriptor.getRule().str();
   if (descriptor.getSecondPerRow())
@@ -93,7 +94,8 @@ static json communicationJson(moe::LayerOp layer) {
                {"reduce_ranks", expected->reduce},
                {"reduce_deferred", expected->deferred},
                {"exchange", expected->exchange}};
-  // Only written if true, so that manifests of older packages do not change.
+  // The field is written only if it is true, so that manifests of older
+  // packages do not change.
   if (expected->byPackage)
     made["by_package"] = true;
   if (expected->oneSided)
@@ -115,7 +117,8 @@ static json routingJson(moe::LayerOp layer) {
                {"top_groups", routing.getTopGroups()},
                {"scale", routing.getScaleValue()},
                {"bias", routing.getBias()}};
-  // Only written if set, so that manifests of older packages do not change.
+  // The field is written only if it is set, so that manifests of older packages
+  // do not change.
   if (layer.getPerExpertScale())
     made["expert_scale"] = true;
   if (routing.getSoftcap())
@@ -212,7 +215,8 @@ static json layerJson(moe::LayerOp layer) {
         {"ep_size", parallel.getExpertSize()},
         {"sp_size", parallel.getSp()}}},
   };
-  // Only written if set, so that manifests of older packages do not change.
+  // The field is written only if it is set, so that manifests of older packages
+  // do not change.
   if (const auto columns = layer.getSharedIntermediateSizePerPartition()) {
     made["shared_intermediate_size"] = layer.getSharedWidth();
     made["shared_intermediate_size_per_partition"] = int64_t(*columns);

@@ -324,8 +324,9 @@ std::string variantSections(const Target &target) {
   return out.empty() ? "" : "<h3>Variants</h3>\n" + out;
 }
 
-/// Returns the source of a schedule. The text includes the measured rows that
-/// determine the schedule, or the rows that exist only for other token counts.
+/// Returns the source of a schedule. The text includes the measurement that
+/// determines the schedule, or the token counts of measurements that do not
+/// apply.
 std::string sourceText(const Kernel &kernel) {
   if (!kernel.measuredBy.empty())
     return fmt::format("{}: {}", kernel.source, kernel.measuredBy);

@@ -449,7 +449,8 @@ moec::compiler::readQuantization(JsonReader &quant,
 std::string moec::compiler::readExpertType(JsonReader &config,
                                            std::string_view key) {
   const std::string type = readWord(config, key, "fp4 fp8", "fp8");
-  // Both have power-of-two scales: fp4 per group of 32 along K, fp8 per block.
+  // Experts of both types have power-of-two scales: fp4 per group of 32 along
+  // K, fp8 per block.
   return knownScheme(config, key,
                      type == "fp4" ? "mxfp4_w4a16" : "fp8_block_ue8m0");
 }

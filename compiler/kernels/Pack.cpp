@@ -180,8 +180,8 @@ static EmittedKernel emitStored(moe::PackOp pack, const StoredWeight &stored,
     stage.attributes["repeat_rows"] = repeat[1];
     stage.attributes["repeat_columns"] = repeat[2];
     stage.attributes["alternate"] = bool(pack.getAlternate());
-    // Only written if not the default, so that manifests of older packages do
-    // not change.
+    // The field is written only if it is not the default, so that manifests of
+    // older packages do not change.
     if (const int64_t run = pack.getAlternate().value_or(1); run != 1)
       stage.attributes["run"] = run;
   }

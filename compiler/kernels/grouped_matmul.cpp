@@ -120,7 +120,7 @@ static void planMatmul(moe::KernelOp kernel, LaunchPlan &plan) {
       schedule.getCluster().empty() ? 1 : schedule.getCluster()[0];
   plan.sharedBytes = sharedBytes(problem, numbers);
   // `cursor` is the index of the word in tile_count from which persistent CTAs
-  // fetch their next tile.
+  // draw their next tile.
   if (schedule.getPersistent())
     plan.cursor = findStage<moe::GroupedMatmulOp>(kernel).isFirst() ? 1 : 2;
   if (numbers.hasRoles()) {

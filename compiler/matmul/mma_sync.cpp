@@ -34,7 +34,8 @@ constexpr Measured kTiles = {"bench/notes/mma_sync-h100.md", "2026-11-21"};
 constexpr Measured kFragments = {"bench/notes/mma_sync-fragments.md",
                                  "2026-11-25"};
 
-/// Not measured; chosen by registers and shared memory.
+/// The source of rules that were not measured. Registers and shared memory
+/// determine them.
 constexpr Measured kAssumed = {"bench/notes/mma_sync-fragments.md",
                                "2026-11-23"};
 

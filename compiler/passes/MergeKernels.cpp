@@ -68,8 +68,8 @@ static void mergeApart(moe::KernelOp kept, moe::KernelOp merged) {
                                   known.getValue() + "; " + more.getValue()));
 }
 
-/// Merges the names of the measured rows that provide the schedule. The row may
-/// differ between variants.
+/// Merges the kernels' texts of kMeasuredBy. The measurement that provides the
+/// schedule may differ between variants.
 static void mergeRows(moe::KernelOp kept, moe::KernelOp merged) {
   auto known = kept->getAttrOfType<StringAttr>(kMeasuredBy);
   auto more = merged->getAttrOfType<StringAttr>(kMeasuredBy);

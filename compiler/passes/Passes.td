@@ -256,7 +256,7 @@ def PlanLaunchesPass : Moe_ProgramPass<"moe-plan-launches"> {
   let description = [{
     Decides shared memory, the grid, and how a kernel overlaps with adjacent
     launches: what it reads before the predecessor launch ends, which word counts
-    the tiles that persistent CTAs have fetched, and which column tiles it counts
+    the tiles that persistent CTAs have claimed, and which column tiles it counts
     and waits for. If several variants launch a kernel, its plan is correct in
     all of them.
 

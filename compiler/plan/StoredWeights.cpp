@@ -154,7 +154,8 @@ json compiler::storedLayoutJson(moe::LayerOp layer) {
                   {"packed", tensor->packed},
                   {"slots", tensor->slots.text()},
                   {"added", tensor->added}};
-  // Only written if true, so that manifests of older packages do not change.
+  // The field is written only if it is true, so that manifests of older
+  // packages do not change.
   if (row.scales.atoms)
     made["scales"]["atoms"] = true;
   return made;

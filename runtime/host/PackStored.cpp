@@ -220,7 +220,7 @@ struct Packing {
                 ///< column order does not change
   Storage storage = Storage::None; ///< type of packed elements
   int64_t bits = 0;                ///< bits of a packed element
-  /// The memory of the step's first expert.
+  /// The packed and the stored memory of the step's first expert.
   std::byte *packed = nullptr, *stored = nullptr;
   /// The packed matrix is in fragment order.
   bool areFragments = false;

@@ -54,7 +54,7 @@ struct LayerShape {
     bool secondPerRow = false;
   };
   Group w1, w2;
-  /// Quantized format to which packing quantizes floats.
+  /// The formats to which packing quantizes floating-point weights w13 and w2.
   WeightFormat format1, format2;
   int64_t codeBits = 8;    ///< bits per quantized value in w13 and w2
   bool groupIndex = false; ///< the checkpoint contains the group of each column
