@@ -192,8 +192,8 @@ def Moe_PermuteOp : Moe_StageOp<"permute", [Pure], ["addStageAttributes"]> {
     bool isOfTokens(::mlir::OpResult result) { return result == getPositions(); }
     /// Returns the number of experts that a rank holds.
     int64_t getNumLocal() { return getLocalExperts().value_or(getExperts()); }
-    /// Returns `row_step`, or else `tile_rows`. The number of rows of each tile is
-    /// a multiple of this value, except in the last tile of an expert.
+    /// Returns `row_step`, or else `tile_rows`. The number of rows of each tile
+    /// is a multiple of this value, except in the last tile of an expert.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
     /// Returns the number of (token, expert) pairs of each token.
     int64_t getPairs() { return ::llvm::cast<::mlir::RankedTensorType>(getPositions().getType()).getDimSize(1); }
@@ -268,8 +268,8 @@ def Moe_BatchOp : Moe_StageOp<"batch", [Pure], ["addStageAttributes"]> {
   }];
   let members = [{
     int64_t getNumLocal() { return ::llvm::cast<::mlir::RankedTensorType>(getExpertNumTokens().getType()).getDimSize(0); }
-    /// Returns `row_step`, or else `tile_rows`. The number of rows of each tile is
-    /// a multiple of this value, except in the last tile of an expert.
+    /// Returns `row_step`, or else `tile_rows`. The number of rows of each tile
+    /// is a multiple of this value, except in the last tile of an expert.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
   }];
   let hasVerifier = 1;
@@ -316,8 +316,8 @@ def Moe_SharedRowsOp : Moe_StageOp<"shared_rows", [Pure, AttrSizedOperandSegment
   }];
   let members = [{
     bool isOfTokens(::mlir::OpResult result) { return result == getPositions() || result == getTopkWeights(); }
-    /// Returns `row_step`, or else `tile_rows`. The number of rows of each tile is
-    /// a multiple of this value, except in the last tile of an expert.
+    /// Returns `row_step`, or else `tile_rows`. The number of rows of each tile
+    /// is a multiple of this value, except in the last tile of an expert.
     int64_t getStepOfRows() { return getRowStep().value_or(getTileRows()); }
   }];
   let printedResults = ["tiles", "tile_count", "offsets", "positions", "weights"];

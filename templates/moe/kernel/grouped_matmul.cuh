@@ -126,10 +126,10 @@
 //                The next matmul can then start before this one ends.
 //   kAwaited     Number of column tiles of the predecessor matmul. The kernel
 //                reads the rows of row tile i only once tiles[i].w has this
-//                value; only producer warps wait. It then executes
-//                griddepcontrol.wait at its end, and before its first read
-//                unless kTilesEarly. If 0, it waits for the whole predecessor
-//                grid with griddepcontrol.wait.
+//                value; only producer warps wait. griddepcontrol.wait then
+//                follows at the kernel's end (and comes first if kTilesEarly is
+//                false). If kAwaited is 0, the kernel waits for the whole
+//                predecessor grid with griddepcontrol.wait.
 //
 // All engines have kTilesEarly: true if the predecessor launch does not write
 // `tiles` and `tile_count`. Weight copies then start before

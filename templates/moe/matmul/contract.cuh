@@ -60,10 +60,10 @@ template <class Mma> constexpr bool checkEngine() {
 ///
 /// A thread's accumulators are ordered by row block, then by piece. A row
 /// block, called atom in identifiers, is the 64 rows of an MMA instruction;
-/// accumulator i belongs to row block i / kAtomSize. A piece is the block of
-/// accumulators that one MMA instruction writes: 64 rows by kPieceColumns
-/// columns, kPieceSize accumulators per thread. The MMA instructions of
-/// successive k steps add to the same piece.
+/// accumulator i belongs to row block i / kAtomSize. A piece is a block of 64
+/// rows by kPieceColumns columns, kPieceSize accumulators per thread. A wgmma
+/// instruction writes one piece, and a tcgen05 instruction, which has 128 rows,
+/// writes two. The instructions of successive k steps add to the same piece.
 ///
 ///   begin(thread, warpgroup)  clears the accumulators, and calls place()
 ///   place(thread, warpgroup)  stores the position of the accumulators

@@ -71,8 +71,8 @@ ROUTERS = {
 
 
 class LogitsAlone:
-    """The base class that replace_blocks() puts before a router's own class. The router then returns only its logits, because moec
-    computes the routing."""
+    """The base class that replace_blocks() puts before a router's own class. The router then returns only its logits, because
+    moec computes the routing."""
 
     _moec_config: Any
 

@@ -42,9 +42,9 @@ struct WarpgroupSums {
   static constexpr int kColumns = kColumnsOfTile;
   /// Rows of the tile that a warpgroup computes.
   static constexpr int kWarpgroupRows = 64 * kAtoms;
-  /// A piece is the block of accumulators that one MMA instruction writes: 64
-  /// rows by kPieceColumns columns. With kPromoted, `sums` has one piece at a
-  /// time.
+  /// A piece is the accumulators that one wgmma instruction writes: 64 rows by
+  /// kPieceColumns columns. A tcgen05 instruction writes two pieces. With
+  /// kPromoted, `sums` has one piece at a time.
   static constexpr int kPieceColumns =
       kPromoted && kColumns > 128 ? kColumns / 2 : kColumns;
   static constexpr int kBuffers = kPromoted ? 1 : kAtoms;
