@@ -191,10 +191,10 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
                                             compiler::Hardware &hardware) {
   const moe::ReportAttr report = program.getReportAttr();
   const moe::TargetAttr target = program.getTarget();
-  // Slices need the following: no batch invariance, since the kernel must not
-  // depend on the token count; a combine on this rank, with top-k weights; all
-  // experts on this rank; and scales per row, since a single scale for all rows
-  // was not measured.
+  // Slices are used only if the layer is not batch-invariant (a batch-invariant
+  // layer uses the same kernels for all token counts), if this rank has all
+  // experts and combines with top-k weights, and if lhs has scales per row. One
+  // scale for all rows was not measured.
   if (report.getBackend() != "grouped" || !engineOf(program).hasSlices() ||
       program.getBatchInvariant() ||
       !compiler::findHardware(target.getArch().str(), target.getGpu().str(),

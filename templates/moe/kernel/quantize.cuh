@@ -61,8 +61,9 @@
 //   valid_tokens: int [1] or null [if the rows are tokens]
 //   block_amax: float, written: the maximum of each kBlockRows rows
 // Grid.x: ceildiv(capacity, kBlockRows). Maxima do not depend on the order of
-// their computation, so neither does the result. Scaling is DynamicTensor, or
-// DynamicTensorOfBytes, for which NaN is the maximum.
+// their computation, so neither does the result. Scaling is DynamicTensor,
+// which ignores NaN, or DynamicTensorOfBytes, for which NaN is the largest
+// value.
 //
 //===----------------------------------------------------------------------===//
 

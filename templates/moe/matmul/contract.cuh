@@ -79,7 +79,7 @@ constexpr bool checkWarpgroupAccumulator() {
   static_assert(checkFragment<Sums>());
   MOE_REQUIRE_VALUE(Sums, kAtomSize, "accumulators per thread for 64 rows");
   MOE_REQUIRE_VALUE(Sums, kPieces,
-                    "pieces, each the result of one MMA instruction");
+                    "pieces, each an accumulator block of 64 MMA rows");
   MOE_REQUIRE_VALUE(Sums, kPieceSize, "accumulators per thread of a piece");
   MOE_REQUIRE_VALUE(Sums, kPieceColumns, "columns of a piece");
   MOE_REQUIRE_VALUE(Sums, kPiecesOfAtom, "pieces per 64 rows");
@@ -90,7 +90,7 @@ constexpr bool checkWarpgroupAccumulator() {
   MOE_REQUIRE_CALL(Sums, place(0, 0),
                    "stores the position of the accumulators");
   MOE_REQUIRE_CALL(Sums, finish(),
-                   "called after the last wait and before a read");
+                   "called after a wait for MMAs and before a read");
   MOE_REQUIRE_CALL(Sums, set(0, 0.0f), "sets accumulator i");
   MOE_REQUIRE_CALL(Sums, scale(0, 0.0f), "multiplies accumulator i");
   MOE_REQUIRE_CALL(Sums, increase(0, 0.0f), "adds to accumulator i");

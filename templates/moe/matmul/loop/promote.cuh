@@ -23,8 +23,9 @@ namespace moe {
 /// Adds the partial accumulators of each pipeline stage to totals, one piece
 /// (moe/matmul/contract.cuh) at a time. Meanwhile the MMAs of another CTA or
 /// warpgroup keep the tensor cores busy. If tiles have many tokens, the
-/// additions take long, and the two warpgroups take turns: a warpgroup starts
-/// its MMAs when most MMAs of the other warpgroup have completed.
+/// additions take long, and the two warpgroups take turns: a warpgroup issues
+/// its MMAs after the other warpgroup has issued its own. If weight rows are the
+/// MMA's rows, it also waits until most of the other's MMAs have completed.
 struct Promote {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
@@ -50,9 +51,10 @@ struct Promote {
         if constexpr (Scales::kAhead > 0)
           scales.fetchTokens(ofTokens, 0, some[0]);
         if constexpr (kTurns) {
-          // The other warpgroup's MMAs queue up after this warpgroup's last
-          // wgmma group.
-          ptx::waitForMultiplies<1>();
+          // The other warpgroup's MMAs then queue up after this warpgroup's
+          // last wgmma group.
+          if constexpr (Worker::kTokensAreColumns)
+            ptx::waitForMultiplies<1>();
           operands.endTurn();
         }
         ptx::waitForMultiplies<0>();
