@@ -24,8 +24,8 @@ namespace moe {
 /// (moe/matmul/contract.cuh) at a time. Meanwhile the MMAs of another CTA or
 /// warpgroup keep the tensor cores busy. If tiles have many tokens, the
 /// additions take long, and the two warpgroups take turns: a warpgroup issues
-/// its MMAs after the other warpgroup has issued its own. If weight rows are the
-/// MMA's rows, it also waits until most of the other's MMAs have completed.
+/// its MMAs after the other warpgroup has issued its own. If weight rows are
+/// the MMA's rows, it also waits until most of the other's MMAs have completed.
 struct Promote {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
