@@ -168,6 +168,7 @@ void ConfigReader::readActivation(ActivationDescription &activation) {
       {"gelu_tanh", "gelu_tanh", ""},
       {"gelu_pytorch_tanh", "gelu_tanh", "gelu_tanh_no_mul"},
       {"situ", "situ", ""},
+      {"relu", "relu", "relu_no_mul"},
       {"relu2", "relu2", "relu2_no_mul"},
   };
   const FamilyActivation &row = family.activation;

@@ -42,6 +42,7 @@ inline constexpr ActivationFunction kActivationFunctions[] = {
     {.name = "silu", .policy = "moe::activation::Silu", .numbersPolicy = "moe::activation::Swiglu"},
     {.name = "gelu", .policy = "moe::activation::Gelu"},
     {.name = "gelu_tanh", .policy = "moe::activation::GeluTanh"},
+    {.name = "relu", .policy = "moe::activation::Relu", .header = "moe/math/relu.cuh"},
     {.name = "relu2", .policy = "moe::activation::Relu2"},
     {.name = "swiglustep", .numbersPolicy = "moe::activation::SwigluStep"},
     {.name = "situ", .numbersPolicy = "moe::activation::Situ"},
@@ -77,6 +78,7 @@ inline constexpr Activation kActivations[] = {
     {.name = "silu", .function = "silu", .gated = true, .parameters = "limit"},
     {.name = "gelu", .function = "gelu", .gated = true},
     {.name = "gelu_tanh", .function = "gelu_tanh", .gated = true},
+    {.name = "relu", .function = "relu", .gated = true},
     {.name = "relu2", .function = "relu2", .gated = true},
     {.name = "swigluoai", .function = "silu", .gated = true, .parameters = "alpha beta limit", .alpha = 1.702, .beta = 1, .limit = 7},
     {.name = "swigluoai_uninterleave", .function = "silu", .gated = true, .parameters = "alpha beta limit", .needs = "limit"},
@@ -86,6 +88,7 @@ inline constexpr Activation kActivations[] = {
     {.name = "silu_no_mul", .function = "silu", .gated = false},
     {.name = "gelu_no_mul", .function = "gelu", .gated = false},
     {.name = "gelu_tanh_no_mul", .function = "gelu_tanh", .gated = false},
+    {.name = "relu_no_mul", .function = "relu", .gated = false},
     {.name = "relu2_no_mul", .function = "relu2", .gated = false},
     {.name = "clamped_relu2_no_mul", .function = "clamped_relu2", .gated = false, .parameters = "limit", .needs = "limit"},
 };

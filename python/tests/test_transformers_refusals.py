@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("no_gradients")
         (activations._swiglustep(7.0), "swiglustep (swiglu_limit 7)"),
         (activations._situ(4.0, 25.0), "situ (situ_beta 4, situ_linear_beta 25)"),
         (activations._situ(4.0, 0.0), "situ (situ_beta 4, situ_linear_beta 0)"),
-        (lambda gate, up: torch.relu(gate) * up, None),
+        (lambda gate, up: torch.relu(gate) * up, "relu"),
         (lambda gate, up: torch.nn.functional.silu(gate) * up * 0.999, None),
         (lambda gate, up: torch.nn.functional.silu(gate.clamp(max=5)) * up, None),
         (lambda gate, up: torch.nn.functional.silu(gate.clamp(max=500)) * up, None),

@@ -61,7 +61,7 @@ PART_OF_COLUMNS = {"tp_size": 2}
 # One of so many cases of parts.py.
 PART_STEP = 7
 # Activations and methods that take no turns, so that a new row leaves the texts of the others: each way of these leaders on ALL_WAYS has each.
-OWN_TURN = ["powlu", "clamped_relu2_no_mul", "topk_sigmoid_bias", "sigmoid_sinks"]
+OWN_TURN = ["relu", "relu_no_mul", "powlu", "clamped_relu2_no_mul", "topk_sigmoid_bias", "sigmoid_sinks"]
 LEADERS_OF_OWN_TURN = ["bf16", "fp8_block"]
 # Pairs of an activation and a method that one scheme on one of them is compiled with.
 A_FEW = 6

@@ -40,7 +40,7 @@ module attributes {a = #moe.routing<default, group = 4>} {}
 
 // -----
 
-// expected-error@+1 {{unknown activation 'swish'; known: silu, gelu, gelu_tanh, relu2, swigluoai, swigluoai_uninterleave, swiglustep, situ, powlu, silu_no_mul, gelu_no_mul, gelu_tanh_no_mul, relu2_no_mul, clamped_relu2_no_mul}}
+// expected-error@+1 {{unknown activation 'swish'; known: silu, gelu, gelu_tanh, relu, relu2, swigluoai, swigluoai_uninterleave, swiglustep, situ, powlu, silu_no_mul, gelu_no_mul, gelu_tanh_no_mul, relu_no_mul, relu2_no_mul, clamped_relu2_no_mul}}
 module attributes {a = #moe.activation<swish>} {}
 
 // -----

@@ -350,14 +350,14 @@ TEST(LayerJson, WordsOfVllmForActivationAndMemory) {
   EXPECT_EQ(refused({{"is_act_and_mul", true}, {"activation", "relu2_no_mul"}}),
             "in.json: $.is_act_and_mul: expected false with activation "
             "\"relu2_no_mul\", got true; activations that are multiplied by "
-            "up: \"silu\", \"gelu\", \"gelu_tanh\", \"relu2\", "
+            "up: \"silu\", \"gelu\", \"gelu_tanh\", \"relu\", \"relu2\", "
             "\"swigluoai\", \"swigluoai_uninterleave\", \"swiglustep\", "
             "\"situ\" and \"powlu\"");
   EXPECT_EQ(refused({{"is_act_and_mul", false}, {"activation", "swigluoai"}}),
             "in.json: $.is_act_and_mul: expected true with activation "
             "\"swigluoai\", got false; activations that are so: "
             "\"silu_no_mul\", \"gelu_no_mul\", \"gelu_tanh_no_mul\", "
-            "\"relu2_no_mul\" and \"clamped_relu2_no_mul\"");
+            "\"relu_no_mul\", \"relu2_no_mul\" and \"clamped_relu2_no_mul\"");
   for (bool disabled : {false, true})
     EXPECT_EQ(accepted({{"disable_inplace", disabled}}).topK, 2);
   EXPECT_EQ(refused({{"disable_inplace", 1}}),

@@ -42,8 +42,10 @@ static double activate(const Layer &layer, const ActivationNumbers &numbers,
       g = numbers.limit * std::tanh(g / numbers.limit);
     return g * g;
   }
+  if (layer.function == "relu")
+    return g < 0 ? 0 : g;
   if (layer.function == "relu2")
-    return g > 0 ? g * g : 0;
+    return g < 0 ? 0 : g * g;
   if (layer.function == "silu") {
     g = std::min(g, limit);
     return g / (1 + std::exp(-numbers.alpha * g));

@@ -370,7 +370,7 @@ static StoredTensor readStored(Reader &reader, const nlohmann::json &json,
 static void readActivation(Reader &reader, const nlohmann::json &json,
                            Layer &layer) {
   layer.function = reader.word(
-      "activation.function", {"silu", "gelu", "gelu_tanh", "relu2",
+      "activation.function", {"silu", "gelu", "gelu_tanh", "relu", "relu2",
                               "swiglustep", "situ", "powlu", "clamped_relu2"});
   layer.gated = reader.boolean("activation.gated");
   layer.numbers.alpha = reader.numberOr("activation.alpha", 1);

@@ -113,7 +113,7 @@ struct Layer {
   double sumEpsilon = 1e-20; ///< of the sum that divides scores
   int64_t sinks = 0;         ///< the last experts, which every token takes
   double outputScale = 1;
-  /// silu, gelu, gelu_tanh, relu2, swiglustep, situ, powlu, clamped_relu2
+  /// silu, gelu, gelu_tanh, relu, relu2, swiglustep, situ, powlu, clamped_relu2
   std::string function;
   ActivationNumbers numbers;
   /// Which of kActivationNumbers each expert has its own of.

@@ -53,10 +53,10 @@ struct GeluTanh {
   }
 };
 
-/// max(x, 0)^2.
+/// max(x, 0)^2. NaN stays NaN.
 struct Relu2 {
   static __device__ __forceinline__ float value(float x) {
-    float positive = fmaxf(x, 0.0f);
+    float positive = x < 0.0f ? 0.0f : x;
     return positive * positive;
   }
 };

@@ -17,7 +17,7 @@
 namespace moe::activation {
 
 /// (limit tanh(max(x, 0) / limit))^2, which is less than limit^2; max(x, 0)^2
-/// if there is no limit.
+/// if there is no limit. NaN stays NaN.
 template <class Numbers> struct ClampedRelu2 {
   static constexpr bool kGated = false;
   static constexpr bool kIdentity = false;
@@ -27,7 +27,7 @@ template <class Numbers> struct ClampedRelu2 {
   __device__ __forceinline__ float apply(float value) const {
     float infinity = __uint_as_float(0x7f800000u);
     float limit = numbers.below(infinity);
-    float positive = fmaxf(value, 0.0f);
+    float positive = value < 0.0f ? 0.0f : value;
     if (limit < infinity)
       positive = limit * tanhf(positive / limit);
     return positive * positive;

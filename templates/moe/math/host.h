@@ -135,6 +135,7 @@ inline float reciprocalApproximate(float x) { return 1.0f / x; }
 #include "moe/math/normalize.cuh"
 #include "moe/math/owners.cuh"
 #include "moe/math/powlu.cuh"
+#include "moe/math/relu.cuh"
 #include "moe/math/scale_atoms.cuh"
 #include "moe/math/scaling.cuh"
 #include "moe/math/score.cuh"

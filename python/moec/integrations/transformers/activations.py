@@ -65,7 +65,7 @@ def _situ(beta: float, linear_beta: float) -> Gated:
     return apply
 
 
-OF_ONE = {"silu": torch.nn.functional.silu, "gelu": _gelu, "gelu_tanh": _gelu_tanh, "relu2": _relu2}
+OF_ONE = {"silu": torch.nn.functional.silu, "gelu": _gelu, "gelu_tanh": _gelu_tanh, "relu": torch.relu, "relu2": _relu2}
 
 
 def _tidy(number: float) -> float:
