@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Layers whose sums are exact put out the same bits by tensor cores that take scales of blocks as where activations are emulated.
+"""Layers whose sums are exact put out the same bits by tensor cores that take scales of blocks as where activations are emulated, and by
+tensor cores that accumulate in tensor memory as by others.
 
 Inputs and weights are those of exact.py: no sum rounds, whatever its order. Each scheme of an engine that multiplies scales of blocks runs
-natively, on the emulated GPU with all checkers and on the host device, and once more without that engine. So do SPELLED. Each token count
+natively, on the emulated GPU with all checkers and on the host device, and once more without that engine. So do SPELLED and DENSE. Each token count
 runs another variant. Those of IDS have ids of their own: some name no expert, all name none, or every second expert has no row. Runs with
 ids that name no expert are compared with the reference, too. --timing: of the emulator. The
 schemes take turns with the two shapes; --all: each scheme has both, in all timings.
@@ -31,6 +32,8 @@ NUMBERS = of_numbers.__file__
 
 # The arch of each engine.
 ARCHS = {"mma_sync_scaled": "sm_120f", "tcgen05": "sm_100f"}
+# Schemes without scales of blocks that engine tcgen05 multiplies.
+DENSE = ("bf16", "f16", "fp8_tensor", "fp8_channel", "fp8_block")
 TIMINGS = ["at_once", "late", "random"]
 # Tiles of 16, 64 and 128 rows; hidden sizes with whole words of scales, and without.
 SHAPES = [{**exact.SHAPE, "hidden_size": 256}, {**exact.SHAPE, "hidden_size": 416, "intermediate_size": 96}]
@@ -176,6 +179,8 @@ def main():
     timings = TIMINGS if whole else [options.timing]
     schemes = {row["name"]: row["block_engines"] for row in tools.rows()["schemes"]}
     schemes |= dict.fromkeys(SPELLED, ["mma_sync_scaled"])
+    for scheme in DENSE:
+        schemes[scheme] = [*schemes[scheme], "tcgen05"]
     listed = passed.Cases(nvrtc.Nvrtc(real).release(), __file__, options.update, not (whole or options.only) and options.timing == "random",
                           (HERE / "exact.py", NUMBERS))
     cases = [(scheme, engine, number) for place, (scheme, engines) in enumerate(schemes.items()) for engine in engines

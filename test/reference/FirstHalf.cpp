@@ -21,40 +21,78 @@
 
 namespace moec::reference {
 
-/// The factor that the gate (or all that there is) becomes.
+namespace {
+/// What the gate (or the only value) becomes: a factor of the result.
+struct Function {
+  std::string_view name;
+  double (*value)(const ActivationNumbers &numbers, double g);
+};
+} // namespace
+
+/// Returns the limit, or infinity if there is none.
+static double limitOf(const ActivationNumbers &numbers) {
+  return numbers.limit > 0 ? numbers.limit
+                           : std::numeric_limits<double>::infinity();
+}
+
+static double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+/// max(g, 0). NaN stays NaN.
+static double positive(double g) { return g < 0 ? 0 : g; }
+
+static constexpr Function kFunctions[] = {
+    {"silu",
+     [](const ActivationNumbers &numbers, double g) {
+       g = std::min(g, limitOf(numbers));
+       return g * sigmoid(numbers.alpha * g);
+     }},
+    {"gelu",
+     [](const ActivationNumbers &, double g) {
+       return 0.5 * g * (1 + std::erf(g / std::numbers::sqrt2));
+     }},
+    {"gelu_tanh",
+     [](const ActivationNumbers &, double g) {
+       return 0.5 * g *
+              (1 + std::tanh(std::sqrt(2 / std::numbers::pi) *
+                             (g + 0.044715 * g * g * g)));
+     }},
+    {"relu", [](const ActivationNumbers &, double g) { return positive(g); }},
+    {"relu2", [](const ActivationNumbers &,
+                 double g) { return positive(g) * positive(g); }},
+    {"swiglustep",
+     [](const ActivationNumbers &numbers, double g) {
+       return std::min(g * sigmoid(g), limitOf(numbers));
+     }},
+    {"situ",
+     [](const ActivationNumbers &numbers, double g) {
+       return numbers.beta * std::tanh(g / numbers.beta) * sigmoid(g);
+     }},
+    {"powlu",
+     [](const ActivationNumbers &numbers, double g) {
+       const double factor =
+           g > 0 ? std::pow(g, numbers.alpha / (std::sqrt(g) + 1)) : g;
+       return std::min(factor * sigmoid(g), limitOf(numbers));
+     }},
+    {"clamped_relu2",
+     [](const ActivationNumbers &numbers, double g) {
+       g = positive(g);
+       if (std::isfinite(limitOf(numbers)))
+         g = numbers.limit * std::tanh(g / numbers.limit);
+       return g * g;
+     }},
+};
+
+std::vector<std::string_view> activationFunctions() {
+  std::vector<std::string_view> names;
+  for (const Function &function : kFunctions)
+    names.push_back(function.name);
+  return names;
+}
+
 static double activate(const Layer &layer, const ActivationNumbers &numbers,
                        double g) {
-  const double limit = numbers.limit > 0
-                           ? numbers.limit
-                           : std::numeric_limits<double>::infinity();
-  if (layer.function == "swiglustep")
-    return std::min(g / (1 + std::exp(-g)), limit);
-  if (layer.function == "situ")
-    return numbers.beta * std::tanh(g / numbers.beta) / (1 + std::exp(-g));
-  if (layer.function == "powlu") {
-    const double factor =
-        g > 0 ? std::pow(g, numbers.alpha / (std::sqrt(g) + 1)) : g;
-    return std::min(factor / (1 + std::exp(-g)), limit);
-  }
-  if (layer.function == "clamped_relu2") {
-    g = std::max(g, 0.0);
-    if (numbers.limit > 0 && std::isfinite(numbers.limit))
-      g = numbers.limit * std::tanh(g / numbers.limit);
-    return g * g;
-  }
-  if (layer.function == "relu")
-    return g < 0 ? 0 : g;
-  if (layer.function == "relu2")
-    return g < 0 ? 0 : g * g;
-  if (layer.function == "silu") {
-    g = std::min(g, limit);
-    return g / (1 + std::exp(-numbers.alpha * g));
-  }
-  if (layer.function == "gelu")
-    return 0.5 * g * (1 + std::erf(g / std::numbers::sqrt2));
-  return 0.5 * g *
-         (1 + std::tanh(std::sqrt(2 / std::numbers::pi) *
-                        (g + 0.044715 * g * g * g)));
+  return std::ranges::find(kFunctions, layer.function, &Function::name)
+      ->value(numbers, g);
 }
 
 /// The factor that up becomes.

@@ -111,6 +111,9 @@ float powerFor(const Element &element, const std::string &rule, float largest,
 void emulateRow(const Element &element, const Scaling &scaling, float ofAll,
                 const Element &compute, double *values, int64_t count);
 
+/// Names of the functions that the reference knows.
+std::vector<std::string_view> activationFunctions();
+
 /// The activation's parameters for a local expert.
 ActivationNumbers numbersOf(const Layer &layer, const Inputs &inputs,
                             int64_t expert);

@@ -12,11 +12,11 @@
 
 #include "runtime/package/Limits.h"
 #include "runtime/support/JsonReader.h"
+#include "test/reference/FirstHalf.h"
 #include "test/reference/Reference.h"
 
 #include <nlohmann/json.hpp>
 
-#include <initializer_list>
 #include <sstream>
 
 namespace moec::reference {
@@ -72,7 +72,7 @@ public:
   }
   /// One of `allowed`, or any text when it is empty.
   std::string word(std::string_view path,
-                   std::initializer_list<std::string_view> allowed) {
+                   const std::vector<std::string_view> &allowed) {
     const nlohmann::json *node = at(path);
     if (!node)
       return "";
@@ -369,9 +369,7 @@ static StoredTensor readStored(Reader &reader, const nlohmann::json &json,
 
 static void readActivation(Reader &reader, const nlohmann::json &json,
                            Layer &layer) {
-  layer.function = reader.word(
-      "activation.function", {"silu", "gelu", "gelu_tanh", "relu", "relu2",
-                              "swiglustep", "situ", "powlu", "clamped_relu2"});
+  layer.function = reader.word("activation.function", activationFunctions());
   layer.gated = reader.boolean("activation.gated");
   layer.numbers.alpha = reader.numberOr("activation.alpha", 1);
   layer.numbers.beta = reader.numberOr("activation.beta", 0);

@@ -113,8 +113,7 @@ struct Layer {
   double sumEpsilon = 1e-20; ///< of the sum that divides scores
   int64_t sinks = 0;         ///< the last experts, which every token takes
   double outputScale = 1;
-  /// silu, gelu, gelu_tanh, relu, relu2, swiglustep, situ, powlu, clamped_relu2
-  std::string function;
+  std::string function; ///< one of activationFunctions(), FirstHalf.h
   ActivationNumbers numbers;
   /// Which of kActivationNumbers each expert has its own of.
   std::array<bool, 4> ofExperts = {};
