@@ -14,50 +14,64 @@
 // `tiles` divides them into row tiles of at most kTileM rows of one expert. A
 // CTA computes one output tile at a time: a row tile by kTileN weight rows.
 // kTileM counts tokens and kTileN weight rows, whichever of the two are the
-// rows of the MMA (Mma::kTokensAreColumns).
+// rows of the MMA (Fragment::kTokensAreColumns, moe/core/concepts.cuh).
 //
-// moe/matmul/contract.cuh describes the six parts of the kernel (roles, feed,
-// loop, atom, accumulator, epilogue), their folders, and the members of an
-// engine, which is an atom with its accumulator. The engine selects the roles:
+// Roles: moe/matmul/contract.cuh describes the six parts of the kernel (roles,
+// feed, loop, atom, accumulator, epilogue), their folders, and the members of
+// an engine, which is an atom with its accumulator. The engine selects the
+// roles:
 //
-//   moe/matmul/roles/grid.cuh (engines mma_sync, mma_sync_scaled, simt)
+//   moe/matmul/roles/grid.cuh (grid engines: mma_sync, mma_sync_scaled, simt)
 //       The grid has one CTA per output tile. moe/core/tile_order.cuh maps
 //       blockIdx.x to the tile. All threads copy to a ring of kStages pipeline
-//       stages with cp.async, and all warps multiply. The CTA synchronizes once
-//       per k tile.
-//   moe/matmul/roles/produce_consume.cuh (engines wgmma, wgmma_rs, tcgen05)
-//       The kernel is persistent and warp-specialized. Thread 0 copies the
-//       weights of a stage, usually by TMA. All producer threads gather token
-//       rows with cp.async, or thread 64 copies them by TMA. Producers wait at
-//       a stage's mbarrier `empty`, consumers at its mbarrier `full`.
+//       stages, with cp.async if the arch has it, and all warps multiply. The
+//       CTA synchronizes once per k tile.
+//   moe/matmul/roles/produce_consume.cuh (warp-specialized engines: wgmma,
+//   wgmma_rs, tcgen05)
+//       The kernel is persistent. Its first warpgroup produces; the other
+//       warpgroups, up to four, consume:
 //
-//       A CTA starts at tile blockIdx.x and then draws tiles from an atomic
-//       cursor. A producer thread draws a tile while the previous tile is
-//       copied, and publishes it in one of two slots in shared memory
-//       (moe/matmul/roles/tile_source.cuh).
+//         thread 0       issues a stage's weight copies: TMA or bulk copies
+//         warp 1         copies weight scales by group along k
+//         thread 64      issues TMA copies of token rows if lhs is a TensorMap
+//         thread 96      draws tiles
+//         all of them    gather token rows with cp.async if lhs is no
+//                        TensorMap; arrive at the stage's mbarrier `full`
+//         a consumer     multiplies its 64 or 128 MMA rows of the tile, and
+//         warpgroup      then runs the epilogue for them
 //
-// The epilogue transposes or gathers results in a staging tile in shared
-// memory. Threads then store whole 16-byte chunks of result rows, without TMA.
-// The staging tile reuses the ring in the grid roles. It follows the ring in
-// the warp-specialized roles, because producers already fill the ring for the
-// next tile.
+//       Producers wait at a stage's mbarrier `empty`, consumers at `full`. A
+//       CTA starts at tile blockIdx.x and then draws tiles from an atomic
+//       cursor. Each next tile is published in one of two slots in shared
+//       memory (moe/matmul/roles/tile_source.cuh).
+//
+// The epilogue transposes or gathers results in staging tiles in shared memory.
+// Threads then store whole 16-byte chunks of result rows, without TMA. Grid
+// roles have one staging tile per CTA, which reuses the ring. Warp-specialized
+// roles have one per consumer warp, warpgroup or CTA. It follows the ring,
+// because producers already fill the ring for the next tile.
+//
+// Short tiles: rows past a tile's end row are never stored. In warp-specialized
+// roles, a tile with few rows has narrower MMAs if tokens are MMA columns
+// (withTokens in moe/matmul/roles/ring.cuh). If tokens are MMA rows, consumer
+// warpgroups without rows do not multiply. In grid roles, a smaller worker
+// multiplies the tile (Remainder in moe/matmul/roles/grid.cuh).
 //
 // Args, in order. [...] is the condition under which an argument is present.
 //
 //   lhs: Input [lhs rows, kK]
 //   lhs_row_stride: long long, in elements [unless lhs is a TensorMap]
 //   rows: int [sorted rows], the index token * kPairs + i of each sorted row's
-//     pair. Sorted row r multiplies row rows[r] / kPairs of lhs. [if kGather;
-//     otherwise it multiplies row r]
-//   tiles: int4 [capacity], row tiles {expert, first row, end row, count}. Only
-//     warp-specialized engines use `count`; see kCounts.
+//     pair. Sorted row r multiplies row rows[r] / kPairs of lhs. [if kGather]
+//   tiles: int4 [capacity], row tiles {expert, first row, end row, column tiles
+//     stored}. Only warp-specialized engines use the last word; see kCounts.
 //   tile_count: int [3 or more], {number of row tiles, cursor of the layer's
 //     first matmul, cursor of its second matmul}; this kernel uses the first
 //     three
 //   rhs: Weight [experts, kN, kK], the packed weights; kInterleave specifies
 //     their gate and up row order
-//   lhs_scale: type and shape are listed below [if lhs has scales]
-//   rhs_scale: type and shape are listed below [if rhs has scales]
+//   lhs_scale: see "Scales" below [if lhs has scales]
+//   rhs_scale: see "Scales" below [if rhs has scales]
 //   rhs_second_scale: float, the scales of rhs_scale. The shape is in
 //     moe/quant/dequantize.cuh; with block scales, it is [experts, 2] with
 //     gate and up, else [experts, 1]. [if rhs_scale has second scales]
@@ -74,20 +88,6 @@
 //   result: Result [sorted rows, columns]. `columns` is kN, or kN / 2 with a
 //     gated activation. [if the Config has no Scaling]
 //
-// The types of lhs_scale and rhs_scale depend on the scheme:
-//
-//   block scales applied by the MMA
-//       Both are bytes, or f32 with groups of 128. The shapes are in
-//       moe/matmul/feed/block_scales.cuh. kK and kTileK then count bytes of
-//       the MMA operands.
-//   dequantized weights
-//       rhs_scale has type Config::Scale and the shape in
-//       moe/quant/dequantize.cuh. lhs_scale is float, with the shape of
-//       quant::LhsScale (moe/quant/none.cuh).
-//   all others
-//       Both are float, with the shapes that quant::LhsScale and
-//       quant::RhsScale specify (moe/quant/none.cuh).
-//
 // If the Config has the type Scaling, the epilogue quantizes the result
 // (moe/matmul/epilogue/store_chunk.cuh). These arguments then replace `result`:
 //
@@ -101,45 +101,68 @@
 //     Group128, PowerGroup128: float [sorted rows, groups of 128 columns]
 //     an emulated Scaling that stores codes: bytes [sorted rows, groups]
 //
-// Group128 and PowerGroup128 require a warp-specialized engine
+// StaticTensor requires a grid engine or tokens as MMA columns. Group128 and
+// PowerGroup128 require a warp-specialized engine
 // (moe/matmul/epilogue/quantize_groups.cuh and quantize_row_groups.cuh). An
 // emulated Scaling requires a grid engine, and tiles that contain whole groups.
 //
-// A warp-specialized engine differs as follows.
+// Scales: the types of lhs_scale and rhs_scale depend on the scheme.
 //
-//   rhs   A moe::TensorMap by value: extents [kK, kN, experts], box [kTileK,
-//         kTileN, 1], 128-byte swizzle, zeros out of bounds. Engines that read
-//         weights in slabs (codes in MMA fragment order, moe/math/slabs.cuh),
-//         and engines with spreadsCodes (moe/core/concepts.cuh), take rhs as a
-//         plain pointer instead. Slab engines also take plain pointers
-//         rhs_scale and rhs_zero_point.
-//   lhs   May be a moe::TensorMap unless kGather: extents [kK, lhs rows], box
-//         [kTileK, min(kTileM, 64)], 128-byte swizzle, zeros out of bounds.
+//   block scales, applied by the MMA (mma_sync_scaled, tcgen05)
+//       Both are bytes, or f32 with groups of 128. The shapes are in
+//       moe/matmul/feed/block_scales.cuh. kK and kTileK then count bytes of
+//       the MMA operands.
+//   all others
+//       Both are float, with the shapes of quant::LhsScale and quant::RhsScale
+//       (moe/quant/none.cuh). For dequantized weights, rhs_scale instead has
+//       type Config::Scale and the shape in moe/quant/dequantize.cuh.
 //
-// These members of its Config specify how the kernel overlaps with adjacent
-// launches:
+// Scales by group along k multiply partial accumulators in the loop; an engine
+// with kPromoted adds these to f32 totals every Quant::kPromoteK elements. A
+// dequantized weight's scale multiplies the converted weight instead, unless
+// wgmma_rs promotes. Producers copy scales by group with each pipeline stage.
+// Scales per row or column multiply final accumulators: in the epilogue of grid
+// kernels, before it in warp-specialized kernels. Consumers load them from
+// global memory, except for token scales if tokens are the MMA's rows:
+// producers copy these with a tile's first stage.
+//
+// Tensor maps: a warp-specialized engine takes these moe::TensorMap arguments
+// by value, with 128-byte swizzle and zeros out of bounds:
+//
+//   rhs   Extents [kK, kN, experts], box [kTileK, kTileN, 1]. rhs is a plain
+//         pointer instead if weights are slabs (codes in MMA fragment order,
+//         moe/math/slabs.cuh), or 4-bit codes that all producer threads pad to
+//         8 bits in shared memory (spreadsCodes, moe/core/concepts.cuh).
+//   lhs   Only if not kGather, and optional: extents [kK, lhs rows], box
+//         [kTileK, min(kTileM, 64)].
+//
+// Overlap with adjacent launches: each griddepcontrol.wait is followed by
+// launch_dependents (moe/core/pdl.cuh). The next launch's CTAs may therefore
+// start once all CTAs of this launch have waited. All Configs have kTilesEarly:
+// true if the predecessor launch does not write `tiles` and `tile_count`.
+// Weight copies then start before griddepcontrol.wait. A warp-specialized
+// engine's Config also has these members. A column tile here is kTakenN weight
+// rows, which a CTA draws at once
+// (moe/matmul/roles/produce_consume_layout.cuh).
 //
 //   kCursor      Index of the word of tile_count that is this matmul's atomic
 //                cursor. The word must be 0 on entry.
 //   kCounts      If true, the kernel increments tiles[i].w for each column tile
 //                of row tile i that it has stored. The word must be 0 on entry.
 //                The next matmul can then start before this one ends.
-//   kAwaited     Number of column tiles of the predecessor matmul. The kernel
-//                reads the rows of row tile i only once tiles[i].w has this
-//                value; only producer warps wait. griddepcontrol.wait then
-//                follows at the kernel's end (and comes first if kTilesEarly is
-//                false). If kAwaited is 0, the kernel waits for the whole
-//                predecessor grid with griddepcontrol.wait.
+//   kAwaited     Number of column tiles of the predecessor matmul. Producers
+//                read the rows of row tile i only once tiles[i].w has this
+//                value. griddepcontrol.wait then follows at the kernel's end.
+//                Requires kTilesEarly, and rows that are not gathered. If 0,
+//                the kernel waits for the whole predecessor grid instead.
 //
-// All engines have kTilesEarly: true if the predecessor launch does not write
-// `tiles` and `tile_count`. Weight copies then start before
-// griddepcontrol.wait.
-//
-// Grid.x is ceildiv(kN, kTileN) * capacity of `tiles`. A warp-specialized
-// engine is launched with kSplit CTAs per tile if the Config has kSplit, but
-// with at most the CTAs that can be resident at the same time. With kSplit, the
-// two CTAs of a cluster may each compute half of a tile's k
-// (moe/matmul/roles/split.cuh).
+// Grid.x of a grid engine is ceildiv(kN, kTileN) * capacity of `tiles`. A
+// warp-specialized engine has kSplit CTAs per drawn tile (1 if the Config has
+// no kSplit), but at most as many as can be resident at once. kSplit is 2: if a
+// launch has at most kSplitTiles tiles, and at most one per cluster of two
+// CTAs, each cluster computes one tile, and each CTA half of k. The first CTA
+// adds up and stores (moe/matmul/roles/split.cuh). kSplit requires tokens as
+// MMA columns, accumulators in registers, and kAwaited 0.
 //
 //===----------------------------------------------------------------------===//
 
@@ -249,10 +272,9 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
   return true;
 }
 
-/// Returns the dynamic shared memory in bytes. With a grid engine, the staging
-/// tile of the epilogue reuses the ring of pipeline stages. With a
-/// warp-specialized engine it follows the ring; slots, scales and mbarriers
-/// follow (moe/matmul/roles/produce_consume_layout.cuh).
+/// Returns the dynamic shared memory in bytes. A grid engine needs the larger
+/// of the ring and the staging tile, which share memory. For a warp-specialized
+/// engine, moe/matmul/roles/produce_consume_layout.cuh has the layout.
 template <class Config> constexpr int sharedBytes() {
   static_assert(checkGroupedMatmulConfig<Config>());
   if constexpr (isWarpSpecialized<typename Config::Mma>)
