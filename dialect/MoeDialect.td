@@ -24,8 +24,8 @@ def Moe_Dialect : Dialect {
     each level:
 
     1. `moe.layer`: the layer as the user describes it;
-    2. `moe.program`: the layer as stages in value form, one `moe.variant` per
-       range of token counts;
+    2. `moe.program`: the layer as stages on tensor values, one `moe.variant`
+       per range of token counts;
     3. the same program as kernels (`moe.kernel`, a region of stages) and
        launches (`moe.launch`).
 

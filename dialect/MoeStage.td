@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Base classes of stages in value form. Manifests use the ODS names of operands
+// Base classes of stages, which are ops on tensor values. Manifests use the ODS names of operands
 // and results. Stages are pure, except those that communicate. Element types
 // are logical: the encoding of a tensor type specifies the layout of a packed
 // weight.

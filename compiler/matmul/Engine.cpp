@@ -19,9 +19,10 @@
 using namespace moec;
 using namespace moec::compiler;
 
-// Checks at compile time that each engine file has a catalog row and each row
-// has a file. A file without a row would cause a null pointer. A row without a
-// file would cause layers that no engine supports.
+// Checks at compile time that each engine file has a catalog row, and that each
+// row without a maximum token count (kTileEngines) has a file. A file without a
+// row would cause a null pointer. A row without a file would cause layers that
+// no engine supports.
 #define MOEC_ENGINE(name)                                                      \
   static_assert(catalog::find(catalog::kEngines, #name) != nullptr,            \
                 "compiler/matmul/" #name ".cpp has no row in Engines.h");

@@ -13,14 +13,14 @@
 // * the resources and the time that a schedule needs,
 // * the MMA type that the kernel's Config names.
 //
-// Each row of dialect/catalog/Engines.h is implemented in the file of the same
-// name, such as wgmma.cpp. Two base classes hold what several engines share:
-// Multistage.h (each warp copies and multiplies) and WarpSpecialized.h
-// (producer and consumer warps).
+// Each row of catalog::kTileEngines (dialect/catalog/Engines.h) is implemented
+// in the file of the same name, such as wgmma.cpp. Two base classes hold what
+// several engines share: Multistage.h (each warp copies and multiplies) and
+// WarpSpecialized.h (producer and consumer warps).
 //
-// Two files have schedules of their own that are not an Engine: Gemv.h (the two
-// few-token kernels) and Slices.h (a kernel that fuses the second matmul with
-// the combine).
+// Two files have schedules of their own that are not an Engine: Gemv.h (the row
+// `gemv`, two few-token kernels) and Slices.h (a kernel that fuses the second
+// matmul with the combine).
 //
 //===----------------------------------------------------------------------===//
 
@@ -185,8 +185,9 @@ public:
   virtual std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const = 0;
   /// Returns true if two CTAs of a cluster may split the K dimension of a tile.
-  /// CTAs split tiles in runs with so few active experts that there are fewer
-  /// tiles than CTAs (templates/moe/matmul/roles/split.cuh).
+  /// Tiles are split in those runs of the layer in which so few experts have
+  /// rows that at most half of the CTAs would have a tile
+  /// (templates/moe/matmul/roles/split.cuh).
   virtual bool maySplit(const MatmulProblem &, const Schedule &,
                         const Hardware &) const {
     return false;

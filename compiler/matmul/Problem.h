@@ -41,10 +41,12 @@ enum class Registers { None, Few, Many };
 struct MatmulProblem {
   /// Token range of the variant, inclusive.
   int64_t minTokens = 1, maxTokens = 1;
-  int64_t n = 0, k = 0;         ///< rows and columns of an expert's weight
-  int64_t experts = 1;          ///< experts of the layer
-  int64_t localExperts = 1;     ///< experts of this rank
-  int64_t pairs = 1;            ///< rows per token; if batched, rows per slot
+  int64_t n = 0, k = 0;     ///< rows and columns of an expert's weight
+  int64_t experts = 1;      ///< experts of the layer
+  int64_t localExperts = 1; ///< experts of this rank
+  /// Rows per token. If batched, the number of this rank's experts: a slot
+  /// index has a row in each expert.
+  int64_t pairs = 1;
   std::string elementType = ""; ///< of lhs and weights, such as "bf16"
   std::string scheme = "";      ///< of the layer, to match measured schedules
   int64_t elementBytes = 2;
@@ -88,7 +90,8 @@ struct MatmulProblem {
   Registers registers = Registers::None;
 
   /// Returns the bytes of the first weight of one expert, in the MMA's element
-  /// type.
+  /// type. For a second matmul, the first weight is assumed to be twice as
+  /// large as the second, as in a gated layer.
   int64_t firstBytes() const { return (first ? 1 : 2) * n * k * elementBytes; }
 
   /// Number of bytes along k that share a scale, in lhs and weights, if the

@@ -37,7 +37,7 @@ struct StageFusion {
   bool any = false; ///< some stages share kernels
   /// The first matmul's kernel also computes the activation.
   bool activation = false;
-  /// A separate kernel quantizes the intermediate, unless its scale is given.
+  /// A separate kernel quantizes the intermediate, unless its scale is static.
   bool quantizesApart = false;
   bool routing = false; ///< one kernel routes and permutes
 };

@@ -26,9 +26,9 @@ LogicalResult MeasuredSchedules::read(moe::KernelOp kernel) {
   return success();
 }
 
-/// Returns the same ranges that moe-make-variants derives from the rows. A
-/// variant that a pair of rows defined therefore gets the schedules of that
-/// pair.
+/// Returns the ranges that moe-make-variants derives from the same measurements
+/// (TunedRow). If a TunedPair defined a variant's token range, the variant's
+/// two matmuls therefore get the schedules of that TunedPair.
 ArrayRef<ServedRange> MeasuredSchedules::servedBy(moe::ProgramOp program,
                                                   const Hardware &hardware) {
   if (served)

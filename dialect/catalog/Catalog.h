@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The catalog holds the names that users can specify as plain constexpr tables,
-// one row per name. There are no enums that mirror the tables: code reads the
-// members of a row. Lists in a row (features, element types, engines) are
-// WordLists.
+// The catalog is a set of plain constexpr tables with the names that users can
+// specify, one row per name. There are no enums that mirror the tables: code
+// reads the members of a row. Lists in a row (features, element types, engines)
+// are WordLists.
 //
 //===----------------------------------------------------------------------===//
 

@@ -448,7 +448,8 @@ Result<void> NcclCommunicator::perform(const Call &call) {
   Result<void> done = queue(call, comm);
   if (!done)
     return breakOff(done.takeError());
-  // exchange() waits with its own timeout, so its work is not watched.
+  // A call without tokens is not part of a run: exchange() made it, and waits
+  // for it with a timeout of its own.
   if (call.tokens == 0)
     return {};
   return watch->add(static_cast<runtime::cuda::CUstream>(call.stream));

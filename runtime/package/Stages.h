@@ -68,8 +68,8 @@ inline constexpr StageKind kStageKinds[] = {
          "experts:integer local_experts:integer pairs:integer "
          "block_tokens:integer most_blocks:integer~ tile_rows:integer "
          "row_step:integer~ counters:integer~"},
-    // The result rows are in pair order, not sorted by expert. local_begin: as
-    // for permute.
+    // positions: the row of pair i of token t is t * pairs + i, or -1 if the
+    // pair's expert is not local. local_begin: as for permute.
     {.op = "pair_rows",
      .operands = "topk_ids local_begin?",
      .results = "positions",
@@ -204,15 +204,20 @@ inline constexpr StageKind kStageKinds[] = {
      .results = "destination",
      .attributes = "rows:integer columns:integer interleave:integer "
                    "gate_up_order:string~"},
-    // Converts elements of `bits` bits from a checkpoint's layout. slots:
-    // positions of the elements in a 32-bit word. order: column order.
-    // fragment_columns: columns of a fragment block if the result is in
-    // fragment order. parts, repeat_rows, repeat_columns, alternate: each
-    // stored element is used for repeat_rows x repeat_columns elements of the
-    // result; parts and alternate are as for pack_scales. run: alternating
-    // parts change after `run` rows; 1 if absent. stored_rows, stored_columns:
-    // extents of the source; each part is padded separately. atoms: the source
-    // consists of scale blocks of 128 x 4 elements.
+    // Converts elements of `bits` bits from a checkpoint's layout.
+    //
+    // A 32-bit word may have rows_per_word x columns_per_word elements. slots:
+    // the position of each in the word. added, flipped: such an element is
+    // (stored bits + added) ^ flipped. rows_last: the words of a column, not of
+    // a row, are contiguous. powers: elements are 8-bit exponents, which are
+    // converted to f32. atoms: the source consists of scale blocks of 128 x 4
+    // elements. stored_rows, stored_columns: extents of the source; each part
+    // is padded separately.
+    //
+    // order: column order. fragment_columns: columns of a fragment block if the
+    // result is in fragment order. Each stored element is used for repeat_rows
+    // x repeat_columns elements of the result. parts, alternate: as for
+    // pack_scales. run: alternating parts change after `run` rows; 1 if absent.
     {.op = "pack_stored",
      .operands = "source order?",
      .results = "destination",
@@ -233,8 +238,10 @@ inline constexpr StageKind kStageKinds[] = {
      .attributes = "columns:integer group:integer"},
     // Computes group parameters for weights that are stored as floats. number:
     // the parameter, one of second_scale, scale or zero_point. A group extent
-    // of -1 means the whole extent of a part. alternate: true if rows of the
-    // parts alternate; false if the second part follows the whole first part.
+    // of -1 means the whole extent of a part. parts: 2 if the weight has gate
+    // and up rows, else 1. alternate: true if rows of the parts alternate;
+    // false
+    // if the second part follows the whole first part.
     {.op = "pack_scales",
      .operands = "source scale? second_scale?",
      .results = "destination",

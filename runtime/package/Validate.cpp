@@ -179,7 +179,9 @@ Result<void> Checker::checkValue(const std::string &path, const Value &value,
        sampleSymbols(manifest, 1, manifest.maxTokens)) {
     Symbols allowed = symbols;
     if (value.role == Workspace)
-      allowed.experts = 1; // scratch memory of a pack step
+      // The scratch memory of a pack step may depend on `experts`, the number
+      // of experts that the step packs.
+      allowed.experts = 1;
     else
       allowed.smCount.reset();
     int64_t inner = 1;

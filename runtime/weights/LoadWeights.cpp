@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Each value consists of parts: the gate rows, the up rows, or the w2 rows of
-// one expert. For each part, the tensor that holds the part is found by name.
-// This tensor may hold gate and up together, or all experts. Then all parts are
-// copied in parallel.
+// An expert weight consists of parts: the gate rows and the up rows, or the w2
+// rows, of each expert. First the tensor that holds each part is found by name.
+// A tensor may hold gate and up together, or all experts. After all parts are
+// found, they are copied in parallel. Routing tensors and activation scales
+// have functions of their own.
 //
 //===----------------------------------------------------------------------===//
 

@@ -46,8 +46,8 @@ struct Options {
   bool quantize = false; ///< quantize the checkpoint's float weights
   /// Another program computes the shared experts of the checkpoint.
   bool noSharedExperts = false;
-  std::vector<std::string> ignoredTensors; ///< words of tensor names that are
-                                           ///< left out
+  /// Unused tensors whose names contain one of these words are ignored.
+  std::vector<std::string> ignoredTensors;
   /// Layer of the checkpoint; -1: the first one that has experts.
   int64_t layer = -1;
   bool tokensGiven = false; ///< --tokens is on the command line

@@ -15,7 +15,7 @@ from typing import Any
 CODE = 'import sys; sys.path[:1] == [""] and sys.path.pop(0); from moec.cli import main; sys.exit(main(sys.argv[1:]))'
 # Time limits in seconds for a command that compiles and for one that runs.
 COMPILE_LIMIT_S, RUN_LIMIT_S = 300.0, 300.0
-# The user's choices must not select other kernels.
+# Environment variables with which a user chooses kernels. Commands run without them.
 CHOICES = ("MOEC_BACKEND", "MOEC_ENGINE", "MOEC_EXCLUDE")
 
 

@@ -17,19 +17,17 @@
 // rows of the MMA (Fragment::kTokensAreColumns, moe/core/concepts.cuh).
 //
 // Roles: moe/matmul/contract.cuh describes the six parts of the kernel (roles,
-// feed, loop, atom, accumulator, epilogue), their folders, and the members of
-// an engine, which is an atom with its accumulator. The engine selects the
-// roles:
+// feed, loop, atom, accumulator, epilogue), and the members of an engine, which
+// is an atom with its accumulator. The engine selects the roles:
 //
-//   moe/matmul/roles/grid.cuh (grid engines: mma_sync, mma_sync_scaled, simt)
+//   moe/matmul/roles/grid.cuh (engines mma_sync, mma_sync_scaled, simt)
 //       The grid has one CTA per output tile. moe/core/tile_order.cuh maps
 //       blockIdx.x to the tile. All threads copy to a ring of kStages pipeline
 //       stages, with cp.async if the arch has it, and all warps multiply. The
 //       CTA synchronizes once per k tile.
-//   moe/matmul/roles/produce_consume.cuh (warp-specialized engines: wgmma,
-//   wgmma_rs, tcgen05)
-//       The kernel is persistent. Its first warpgroup produces; the other
-//       warpgroups, up to four, consume:
+//   moe/matmul/roles/produce_consume.cuh (engines wgmma, wgmma_rs, tcgen05)
+//       The kernel is persistent and warp-specialized. The first warpgroup
+//       produces; the other warpgroups, up to four, consume:
 //
 //         thread 0       issues a stage's weight copies: TMA or bulk copies
 //         warp 1         copies weight scales by group along k
@@ -65,9 +63,8 @@
 //     pair. Sorted row r multiplies row rows[r] / kPairs of lhs. [if kGather]
 //   tiles: int4 [capacity], row tiles {expert, first row, end row, column tiles
 //     stored}. Only warp-specialized engines use the last word; see kCounts.
-//   tile_count: int [3 or more], {number of row tiles, cursor of the layer's
-//     first matmul, cursor of its second matmul}; this kernel uses the first
-//     three
+//   tile_count: int [3 or more], starts with {number of row tiles, cursor of
+//     the layer's first matmul, cursor of its second matmul}
 //   rhs: Weight [experts, kN, kK], the packed weights; kInterleave specifies
 //     their gate and up row order
 //   lhs_scale: see "Scales" below [if lhs has scales]

@@ -73,7 +73,8 @@ struct SlabOperands {
   /// True if element() has a separate instruction sequence for large scales,
   /// which is selected by a branch at run time.
   static constexpr bool kBranchesOnLarge = false;
-  /// True if a kernel with enough registers issues MMAs in pairs.
+  /// True if the conversion needs so few registers that MMAs may be issued in
+  /// pairs (SlabScaling::leavesRegisters).
   static constexpr bool kLeavesRegisters = false;
   /// Registers of a conversion, besides codes and scales.
   static constexpr int kScratch = 0;
@@ -374,9 +375,10 @@ template <class Config, int kPairs = 1> struct SlabScaling : NoScales {
 
   using Converter = decltype(detail::slabConverterOf<Config>());
   /// Returns true if enough registers are left to issue MMAs in pairs. Partial
-  /// weight tiles, 32-bit results, and some converters need these registers,
-  /// and so does a third CTA of the SM. With fewer registers than counted here,
-  /// ptxas serializes the MMAs.
+  /// weight tiles, 32-bit results, and some converters need these registers. A
+  /// small Schedule::kConsumerRegisters, as with several CTAs per SM, does not
+  /// leave them either. With fewer registers than counted here, ptxas
+  /// serializes the MMAs.
   static constexpr bool leavesRegisters() {
     using Schedule = typename Config::Schedule;
     constexpr int kAtoms = Config::Mma::kRows / 64;

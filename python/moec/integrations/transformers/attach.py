@@ -30,7 +30,7 @@ from moec.integrations.transformers.prepared import (
 )
 from moec.torch.modules import NAMES_OF_TYPES
 
-# Tensors of experts whose types do not determine the type of the input.
+# Endings of the names of tensors (scales) whose element type does not determine the type of the input.
 ENDINGS = ("_scale_inv", "_activation_scale")
 COLUMNS = ("layer", "class", "experts", "top k", "hidden", "inner", "scheme", "activation", "order", "error")
 
@@ -222,7 +222,7 @@ def attach_with(
 
 
 def give(module: Any, made: Prepared) -> None:
-    """Makes the module run by moec."""
+    """Lets moec run the module."""
     if made.hidden:
         hide(module, made)
     else:

@@ -1,6 +1,6 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""replace_blocks() also moves the routing after the logits to moec, so that the router computes only its logits.
+"""replace_blocks() is attach() for experts and routing: moec computes the routing too, and the model's router only the logits.
 
 The block keeps its own forward and its shared experts. Its router returns the logits instead of ids and weights.
 """
@@ -19,7 +19,8 @@ from moec.integrations.transformers.experts import Found, eager_forward
 from moec.integrations.transformers.prepared import MAX_TOKENS, NAME, Prepared, Routing, prepared
 
 TOKENS = 64
-# Equal bf16 logits are frequent, and two programs may then select different experts.
+# The minimum share of random tokens whose output must not change (compare_blocks). It is below 1 because equal bf16 logits are
+# frequent, and two programs may then select different experts.
 EQUAL_TOKENS = 0.75
 
 
@@ -142,7 +143,7 @@ def replace_blocks(
     progress: bool | Progress | None = None,
     **options: Any,
 ) -> Report:
-    """Like attach(), but also runs the routing after the logits by moec. detach() undoes it.
+    """Like attach(), but moec computes the routing too, and the model's router only the logits. detach() undoes it.
 
     Accepts the arguments of attach(). Raises InvalidArgument for a block that is not in the table, or whose results differ from
     moec's on random tokens. The model is then unchanged.

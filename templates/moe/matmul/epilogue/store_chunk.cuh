@@ -53,8 +53,9 @@ inline constexpr bool encodesResult<Config> =
     quant::isEncoded<typename Config::Scaling>;
 
 /// Returns the factor with which the last step quantizes results: the
-/// reciprocal of the static scale, or Scaling::outer of the static scale if the
-/// result is emulated; 1 if there is no static scale. Called by a whole warp.
+/// reciprocal of the static scale. If the result is emulated, the factor is
+/// Scaling::outer of the static scale (moe/math/emulated.cuh). Without a static
+/// scale it is 1. Called by a whole warp.
 /// `writes`: this warp stores the static scale as the result's scale.
 template <class Config>
 __device__ __forceinline__ float

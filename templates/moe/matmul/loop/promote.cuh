@@ -22,10 +22,16 @@ namespace moe {
 
 /// Adds the partial accumulators of each pipeline stage to totals, one piece
 /// (moe/matmul/contract.cuh) at a time. Meanwhile the MMAs of another CTA or
-/// warpgroup keep the tensor cores busy. If tiles have many tokens, the
-/// additions take long, and the two warpgroups take turns: a warpgroup issues
-/// its MMAs after the other warpgroup has issued its own. If weight rows are
-/// the MMA's rows, it also waits until most of the other's MMAs have completed.
+/// warpgroup keep the tensor cores busy. If a piece has at least 64 columns,
+/// the additions take long, and the two warpgroups take turns: a warpgroup
+/// issues its MMAs after the other warpgroup has issued its own. If weight rows
+/// are the MMA's rows, a warpgroup passes its turn only when all of its MMAs
+/// but the last have completed; multiplyPiece() commits the last MMA
+/// separately.
+///
+/// `Scales`: a class such as SwappedScales
+/// (moe/matmul/feed/scales_swapped.cuh), which defines kChunks, kAhead and
+/// kReleased.
 struct Promote {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &scales,
@@ -33,6 +39,7 @@ struct Promote {
                                              Ring &ring, SplitSteps steps) {
     constexpr bool kTurns = Operands::kTakesTurns && Worker::kPieceSize >= 32;
     constexpr int kLast = Worker::kPieces - 1;
+    // Per-token scales; there is nothing to read with scales by group.
     readFirst(scales, operands, ring, steps.first);
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {

@@ -9,12 +9,12 @@
 //
 // Producers: the first warpgroup fills a ring of pipeline stages. Thread 0
 // issues the copies of the weights (TMA boxes, or bulk copies of blocks of
-// slabs); with spreadsCodes, all producer threads copy them with cp.async. All
-// producer threads gather token rows with cp.async, or thread 64 copies them by
-// TMA. The first thread of the last producer warp draws tiles. All producer
-// threads arrive at the stage's mbarrier `full`, which completes when the
-// copies have completed too. Producers proceed to the next tile while consumers
-// store the previous tile.
+// slabs). If 4-bit codes are padded in shared memory (spreadsCodes), all
+// producer threads copy the weights with cp.async. All producer threads gather
+// token rows with cp.async, or thread 64 copies them by TMA. The first thread
+// of the last producer warp draws tiles. All producer threads arrive at the
+// stage's mbarrier `full`, which completes when the copies have completed too.
+// Producers proceed to the next tile while consumers store the previous tile.
 //
 // Consumers: each other warpgroup multiplies its weight rows by all tokens of
 // the tile, or its tokens by all weight rows. It releases a stage (mbarrier

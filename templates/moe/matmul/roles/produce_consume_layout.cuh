@@ -9,7 +9,7 @@
 // mbarriers and named barriers that guard its buffers, and assertions about
 // supported Configs. The layout is, in this order: the ring of pipeline stages,
 // the epilogue's staging tiles, two slots for tiles, the scales of the pipeline
-// stages, mbarriers.
+// stages, mbarriers, and the address of the accumulators in tensor memory.
 //
 //===----------------------------------------------------------------------===//
 
@@ -99,8 +99,8 @@ template <class Config> struct Specialized {
       minimum(Schedule::kTileM, takesSlabs<Mma> ? 32 : 16);
 
   /// True if the mainloops for all token counts share one epilogue, which makes
-  /// a kernel compile faster. If one warpgroup has all totals, it has no
-  /// registers for this.
+  /// a kernel compile faster. A single warpgroup that promotes accumulators
+  /// has f32 totals besides them, and no registers for this.
   static constexpr bool kOneEpilogue =
       kTokensAreColumns && !(Mma::kPromoted && kGroups == 1);
 

@@ -77,15 +77,16 @@ template <class Config> struct StationaryExchange {
     ptx::publishBarriers();
   }
 
-  /// Waits until all CTAs have counted use `uses` (from 0) of a buffer.
+  /// Waits until every CTA has incremented a buffer's counter for the buffer's
+  /// use number `uses` (from 0).
   static __device__ __forceinline__ void
   awaitAll(const int *counter, int uses,
            ptx::Waiter waiter = ptx::Waiter::here()) {
     ptx::waitForCount<40>(counter, (uses + 1) * int(gridDim.x),
                           "all CTAs signal in time", waiter);
   }
-  /// Signals to all CTAs when this CTA has stored a slice, for each slice. Run
-  /// by one thread.
+  /// Signals to all CTAs, slice by slice, that this CTA has stored its part.
+  /// Run by one thread.
   __device__ __forceinline__ void tellStored() const {
 #pragma unroll 1
     for (int slice = 0; slice < S::kSlices; ++slice) {
@@ -96,7 +97,7 @@ template <class Config> struct StationaryExchange {
       ptx::countUp(tilesDone(buffer));
     }
   }
-  /// Waits until all CTAs have stored a slice, for each slice. Run by one
+  /// Waits, slice by slice, until all CTAs have stored their parts. Run by one
   /// thread.
   __device__ __forceinline__ void awaitStored() const {
 #pragma unroll 1
@@ -107,8 +108,8 @@ template <class Config> struct StationaryExchange {
       ptx::arrive(local(kReady, buffer));
     }
   }
-  /// Signals to all CTAs when this CTA has added the partial sums of a slice,
-  /// then waits until all CTAs have done so, for each slice. Run by one thread.
+  /// Slice by slice, signals to all CTAs that this CTA has added the partial
+  /// sums for its tokens, then waits until all CTAs have. Run by one thread.
   __device__ __forceinline__ void exchangeSummed() const {
 #pragma unroll 1
     for (int slice = 0; slice + Schedule::kBuffers < S::kSlices; ++slice) {

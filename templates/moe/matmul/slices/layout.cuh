@@ -7,10 +7,10 @@
 //
 // Sizes and shared-memory layout of a CTA that keeps token rows in shared
 // memory while weights stream through it (moe/matmul/slices/stationary.cuh).
-// The shared memory contains a ring of weight stages, the token rows and their
-// scales, the list of segments (a segment is the rows of one expert), the pairs
-// of the tokens whose results the CTA adds, one staging tile per warpgroup, and
-// mbarriers.
+// The shared memory contains, in this order: a ring of weight stages, the token
+// rows and their scales, the list of segments (a segment is the rows of one
+// expert), the pairs of the tokens whose results the CTA adds, one staging tile
+// per consumer warpgroup, the stages' weight scales, and mbarriers.
 //
 //===----------------------------------------------------------------------===//
 
@@ -47,6 +47,9 @@ template <class Config> struct Stationary {
   static constexpr int kRows = Config::kRows;
   static constexpr int kSegments = kRows / 8;
   static constexpr int kColumnGroups = kSlice / Mma::kRows;
+  /// Number of threads that do not multiply. Warp 0 produces, warps 1 to 3
+  /// synchronize CTAs, and warps from kSumWarp on combine
+  /// (moe/matmul/slices/stationary.cuh).
   static constexpr int kOthers = 128 * Schedule::kOtherWarpgroups;
   static constexpr int kConsumers = Config::kThreads - kOthers;
   /// Number of warpgroups that compute the same 64 columns and divide the row
@@ -54,6 +57,8 @@ template <class Config> struct Stationary {
   static constexpr int kRowParts = kConsumers / 128 / kColumnGroups;
   static constexpr int kSumWarp = 4;
   static constexpr int kSumThreads = kOthers - 32 * kSumWarp;
+  /// True if scales change along k. kGroups: number of groups along k that have
+  /// scales.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   static constexpr int kGroups =
       kStagesScales ? ScaleLayout<Config>::kGroups : 0;
@@ -66,20 +71,25 @@ template <class Config> struct Stationary {
   static constexpr int kLhs = Schedule::kStages * kStageBytes;
   static constexpr int kScales = kLhs + kTiles * kRows * kRowBytes;
   static constexpr int kSegmentList = kScales + kGroups * kRows * 4;
-  /// Up to 24 row scales past the end of a tile are read and ignored, so 24
-  /// floats must follow.
+  /// The MMAs' token counts are multiples of 32, and a tile's rows are padded
+  /// to a multiple of 8. Up to 24 row scales past the end of a tile are
+  /// therefore read and ignored, so 24 floats must follow.
   static constexpr int kPairList =
       kSegmentList + maximum((kSegments + 1) * 16, 128);
-  /// An MMA reads up to 24 rows past the end of a tile. Memory up to 24 rows
+  /// For the same reason an MMA reads up to 24 rows past the end of a tile.
+  /// Memory up to 24 rows
   /// after the last row must therefore not be written concurrently.
   static constexpr int kStaging =
       maximum(kPairList + ceilDiv(kTokens * Config::kPairs, 2) * 16,
               kScales + 24 * kRowBytes);
-  /// One f32 weight scale per pipeline stage.
+  /// Offset of the weight scales, one f32 per pipeline stage (if
+  /// kStagesScales).
   static constexpr int kStageScales =
       kStaging + kConsumers / 128 * Staging::kBytes;
   static constexpr int kBarriers =
       kStageScales + ceilDiv(Schedule::kStages, 4) * 16;
+  /// The mbarriers are two per pipeline stage, and four per slice buffer
+  /// (StationaryExchange::local in moe/matmul/slices/exchange.cuh).
   static constexpr int kBytes =
       kBarriers + (2 * Schedule::kStages + 4 * Schedule::kBuffers) * 8;
 
