@@ -5,10 +5,10 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Base classes of stages, which are ops on tensor values. Manifests use the ODS names of operands
-// and results. Stages are pure, except those that communicate. Element types
-// are logical: the encoding of a tensor type specifies the layout of a packed
-// weight.
+// Base classes of stages, which are ops on tensor values. Manifests use the ODS
+// names of operands and results. Stages are pure, except those that
+// communicate. Element types are logical: the encoding of a tensor type
+// specifies the layout of a packed weight.
 //
 //===----------------------------------------------------------------------===//
 

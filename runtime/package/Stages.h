@@ -240,8 +240,7 @@ inline constexpr StageKind kStageKinds[] = {
     // the parameter, one of second_scale, scale or zero_point. A group extent
     // of -1 means the whole extent of a part. parts: 2 if the weight has gate
     // and up rows, else 1. alternate: true if rows of the parts alternate;
-    // false
-    // if the second part follows the whole first part.
+    // false if the second part follows the whole first part.
     {.op = "pack_scales",
      .operands = "source scale? second_scale?",
      .results = "destination",

@@ -111,9 +111,8 @@ public:
   /// lists the keys that were looked up. If a key is not similar to a known
   /// key, `synonyms` may provide the suggestion.
   void refuseUnknown(std::span<const Synonym> synonyms = {});
-  /// For each missing required key, the error message then also names the
-  /// unknown key that is probably its misspelling. The unknown key counts as
-  /// looked up from then on.
+  /// Adds to each missing required key's error message the unknown key that is
+  /// probably its misspelling. That unknown key then counts as looked up.
   void nameStrayKeys(std::span<const Synonym> synonyms = {});
 
   std::string pathOf(std::string_view key) const;

@@ -6,10 +6,10 @@
 //===----------------------------------------------------------------------===//
 //
 // The work of one CTA that quantizes with a Scaling of moe/math/emulated.cuh,
-// in kernel `quantize` or in kernel `route`. The result is emulated values,
-// which are 16-bit floats without scales, or codes (quantized values) with one
-// scale per group. A thread has 8 contiguous values of a row. The threads that
-// share a scale are lanes of one warp.
+// in moe/kernel/quantize.cuh or moe/kernel/route.cuh. The result is emulated
+// values, which are 16-bit floats without scales, or codes (quantized values)
+// with one scale per group. A thread has 8 contiguous values of a row. The
+// threads that share a scale are lanes of one warp.
 //
 //===----------------------------------------------------------------------===//
 

@@ -7,9 +7,10 @@
 //
 // Copies a few rows from global to shared memory with one CTA. The rows are
 // copied unchanged (Unscaled), or quantized to e4m3 with a Scaling
-// (moe/math/scaling.cuh) with results bit-identical to kernel `quantize`. All
-// threads call prepare(), measure() and finish(), in this order. The caller
-// places a CTA barrier between any two of these calls and after the last.
+// (moe/math/scaling.cuh) with results bit-identical to
+// moe/kernel/quantize.cuh. All threads call prepare(), measure() and finish(),
+// in this order. The caller places a CTA barrier between any two of these calls
+// and after the last.
 //
 //===----------------------------------------------------------------------===//
 

@@ -8,7 +8,7 @@ Importing this module registers the implementation "moec" of experts:
     model = AutoModelForCausalLM.from_pretrained(..., experts_implementation="moec")
 
 attach() packs all layers of a model in the memory of its weights. load_experts() loads quantized experts from a checkpoint.
-replace_blocks() also runs the routing after the logits by moec, for the blocks of some models.
+replace_blocks() is attach() for experts and routing, for the blocks of some models; the model's router computes only the logits.
 """
 
 from transformers.integrations.finegrained_fp8 import FP8ExpertsInterface

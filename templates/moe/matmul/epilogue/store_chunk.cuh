@@ -10,7 +10,7 @@
 // remains f32 until this step. There are three forms:
 //
 //   one static scale     the maximum of all experts' static scales, as in
-//                        kernel `quantize`
+//                        moe/kernel/quantize.cuh
 //   one scale per token  moe/matmul/epilogue/quantize_groups.cuh and
 //   and 128 columns      moe/matmul/epilogue/quantize_row_groups.cuh
 //   emulated             moe/matmul/epilogue/store_emulated.cuh

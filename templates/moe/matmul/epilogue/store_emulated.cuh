@@ -5,13 +5,13 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The last step of storeTile if the result is emulated: it is in a format that
-// the engine's MMAs may not multiply (moe/math/emulated.cuh). The result is
-// stored as codes (quantized values) with their scales, or as the dequantized
-// values of these codes. The f32 tile is already in shared memory and contains
-// whole groups. A thread processes 8 contiguous values of a row. The threads
-// that share a scale are lanes of one warp. The results are bitwise equal to
-// those of moe/kernel/quantize.cuh.
+// The last step of storeTile if the result is emulated, which means that its
+// Scaling is one of moe/math/emulated.cuh. The result is stored as codes
+// (quantized values) with their scales, or as the dequantized values of these
+// codes. The f32 tile is already in shared memory and contains whole groups. A
+// thread processes 8 contiguous values of a row. The threads that share a scale
+// are lanes of one warp. The results are bitwise equal to those of kernel
+// `quantize` (moe/kernel/quantize.cuh).
 //
 //===----------------------------------------------------------------------===//
 

@@ -77,13 +77,12 @@ template <class Config> struct Stationary {
   static constexpr int kPairList =
       kSegmentList + maximum((kSegments + 1) * 16, 128);
   /// For the same reason an MMA reads up to 24 rows past the end of a tile.
-  /// Memory up to 24 rows
-  /// after the last row must therefore not be written concurrently.
+  /// Memory up to 24 rows after the last row must therefore not be written
+  /// concurrently.
   static constexpr int kStaging =
       maximum(kPairList + ceilDiv(kTokens * Config::kPairs, 2) * 16,
               kScales + 24 * kRowBytes);
-  /// Offset of the weight scales, one f32 per pipeline stage (if
-  /// kStagesScales).
+  /// Offset of the weight scales, one f32 per pipeline stage.
   static constexpr int kStageScales =
       kStaging + kConsumers / 128 * Staging::kBytes;
   static constexpr int kBarriers =
