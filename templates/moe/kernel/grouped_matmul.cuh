@@ -33,15 +33,15 @@
 //         warp 1         copies weight scales by group along k
 //         thread 64      issues TMA copies of token rows if lhs is a TensorMap
 //         thread 96      draws tiles
-//         all of them    gather token rows with cp.async if lhs is no
+//         all producers  gather token rows with cp.async if lhs is no
 //                        TensorMap; arrive at the stage's mbarrier `full`
-//         a consumer     multiplies its 64 or 128 MMA rows of the tile, and
-//         warpgroup      then runs the epilogue for them
+//         each consumer  waits at `full`, multiplies its 64 or 128 MMA rows of
+//         warpgroup      the tile, and then runs the epilogue for them
 //
-//       Producers wait at a stage's mbarrier `empty`, consumers at `full`. A
-//       CTA starts at tile blockIdx.x and then draws tiles from an atomic
-//       cursor. Each next tile is published in one of two slots in shared
-//       memory (moe/matmul/roles/tile_source.cuh).
+//       Consumers arrive at a stage's mbarrier `empty` after its MMAs, and
+//       producers wait there. A CTA starts at tile blockIdx.x and then draws
+//       tiles from an atomic cursor. Each next tile is published in one of two
+//       slots in shared memory (moe/matmul/roles/tile_source.cuh).
 //
 // The epilogue transposes or gathers results in staging tiles in shared memory.
 // Threads then store whole 16-byte chunks of result rows, without TMA. Grid
@@ -115,13 +115,14 @@
 //       type Config::Scale and the shape in moe/quant/dequantize.cuh.
 //
 // Scales by group along k multiply partial accumulators in the loop; an engine
-// with kPromoted adds these to f32 totals every Quant::kPromoteK elements. A
-// dequantized weight's scale multiplies the converted weight instead, unless
-// wgmma_rs promotes. Producers copy scales by group with each pipeline stage.
-// Scales per row or column multiply final accumulators: in the epilogue of grid
-// kernels, before it in warp-specialized kernels. Consumers load them from
-// global memory, except for token scales if tokens are the MMA's rows:
-// producers copy these with a tile's first stage.
+// with kPromoted adds these to f32 totals every Quant::kPromoteK elements. Of
+// dequantized weights, they multiply the converted weights instead, unless
+// wgmma_rs promotes or scalesSums is true (moe/quant/dequantize.cuh). Scales
+// per row or column multiply final accumulators: in the epilogue of grid
+// kernels, before it in warp-specialized kernels. In the latter, producers copy
+// scales by group with each stage, and consumers load the others from global
+// memory. If tokens are MMA rows, producers copy token scales with a tile's
+// first stage.
 //
 // Tensor maps: a warp-specialized engine takes these moe::TensorMap arguments
 // by value, with 128-byte swizzle and zeros out of bounds:
@@ -138,9 +139,8 @@
 // start once all CTAs of this launch have waited. All Configs have kTilesEarly:
 // true if the predecessor launch does not write `tiles` and `tile_count`.
 // Weight copies then start before griddepcontrol.wait. A warp-specialized
-// engine's Config also has these members. A column tile here is kTakenN weight
-// rows, which a CTA draws at once
-// (moe/matmul/roles/produce_consume_layout.cuh).
+// engine's Config also has these members. A column tile is here the kTakenN
+// weight rows (moe/matmul/roles/produce_consume_layout.cuh) of one drawn tile.
 //
 //   kCursor      Index of the word of tile_count that is this matmul's atomic
 //                cursor. The word must be 0 on entry.
@@ -153,13 +153,13 @@
 //                Requires kTilesEarly, and rows that are not gathered. If 0,
 //                the kernel waits for the whole predecessor grid instead.
 //
-// Grid.x of a grid engine is ceildiv(kN, kTileN) * capacity of `tiles`. A
-// warp-specialized engine has kSplit CTAs per drawn tile (1 if the Config has
-// no kSplit), but at most as many as can be resident at once. kSplit is 2: if a
-// launch has at most kSplitTiles tiles, and at most one per cluster of two
-// CTAs, each cluster computes one tile, and each CTA half of k. The first CTA
-// adds up and stores (moe/matmul/roles/split.cuh). kSplit requires tokens as
-// MMA columns, accumulators in registers, and kAwaited 0.
+// Grid.x of a grid engine is ceildiv(kN, kTileN) * capacity of `tiles`. For a
+// warp-specialized engine it is kSplit * ceildiv(kN, kTakenN) * capacity, but
+// at most the number of CTAs that can be resident at once. kSplit is 2, or 1 if
+// absent. If it is 2, and a launch has at most kSplitTiles tiles, and at most
+// one per cluster of two CTAs, the two CTAs each compute half of a tile's k.
+// The first CTA adds up and stores (moe/matmul/roles/split.cuh). kSplit
+// requires tokens as MMA columns, accumulators in registers, and kAwaited 0.
 //
 //===----------------------------------------------------------------------===//
 

@@ -35,8 +35,8 @@
 // (moe/matmul/epilogue/quantize_row_groups.cuh).
 //
 // With kTilesEarly, the weight copies of the first tile are issued before
-// griddepcontrol.wait. If there are few tiles, clusters of two CTAs may split
-// the k of each tile (moe/matmul/roles/split.cuh).
+// griddepcontrol.wait. With kSplit, if a launch has few tiles, the two CTAs
+// of a cluster split the k of a tile (moe/matmul/roles/split.cuh).
 //
 // The parts have separate files:
 //
