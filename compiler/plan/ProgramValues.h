@@ -63,8 +63,8 @@ int64_t localExperts(moe::ProgramOp program);
 /// expert, returns the number of this rank's experts.
 int64_t storedExperts(moe::ProgramOp program);
 /// Returns the maximum number of rows per token of a run. In batched programs a
-/// token is a slot index, at which each of this rank's experts has a row.
-/// Returns the number of these experts then.
+/// token is a slot index, at which each of this rank's experts has a row, so
+/// this is the number of these experts.
 int64_t rowsOfToken(moe::ProgramOp program);
 
 /// Returns the problem of a matmul with the activation that follows it, which

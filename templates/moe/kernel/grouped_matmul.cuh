@@ -115,14 +115,14 @@
 //       type Config::Scale and the shape in moe/quant/dequantize.cuh.
 //
 // Scales by group along k multiply partial accumulators in the loop; an engine
-// with kPromoted adds these to f32 totals every Quant::kPromoteK elements. Of
-// dequantized weights, they multiply the converted weights instead, unless
+// with kPromoted adds these to f32 totals every Quant::kPromoteK elements. A
+// dequantized weight's scale multiplies the converted weight instead, unless
 // wgmma_rs promotes or scalesSums is true (moe/quant/dequantize.cuh). Scales
 // per row or column multiply final accumulators: in the epilogue of grid
-// kernels, before it in warp-specialized kernels. In the latter, producers copy
-// scales by group with each stage, and consumers load the others from global
-// memory. If tokens are MMA rows, producers copy token scales with a tile's
-// first stage.
+// kernels, before it in warp-specialized kernels. Warp-specialized kernels load
+// scales by group with each stage (producers), and scales per row or column
+// from global memory (consumers). If tokens are MMA rows, producers copy token
+// scales with a tile's first stage.
 //
 // Tensor maps: a warp-specialized engine takes these moe::TensorMap arguments
 // by value, with 128-byte swizzle and zeros out of bounds:
@@ -139,8 +139,8 @@
 // start once all CTAs of this launch have waited. All Configs have kTilesEarly:
 // true if the predecessor launch does not write `tiles` and `tile_count`.
 // Weight copies then start before griddepcontrol.wait. A warp-specialized
-// engine's Config also has these members. A column tile is here the kTakenN
-// weight rows (moe/matmul/roles/produce_consume_layout.cuh) of one drawn tile.
+// engine's Config also has the members below. There, a column tile is the
+// Specialized::kTakenN weight rows that a CTA draws at once.
 //
 //   kCursor      Index of the word of tile_count that is this matmul's atomic
 //                cursor. The word must be 0 on entry.
