@@ -271,7 +271,8 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     bool isBatched() { return getActivationFormat() == "batched"; }
     /// Returns the maximum number of rows per token of a run. In the batched
     /// format a token is a slot index, at which each of this rank's experts has
-    /// a row, so this is the number of these experts. The layer must be resolved.
+    /// a row, so this is the number of these experts. The layer must be
+    /// resolved.
     int64_t getRowsOfToken() { return isBatched() ? *getLocalExperts() : getPairsOfToken(); }
     /// Returns the element type the matmuls multiply if weights are
     /// dequantized: the activations' type, or the 16-bit input type if

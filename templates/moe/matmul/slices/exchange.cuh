@@ -109,7 +109,8 @@ template <class Config> struct StationaryExchange {
     }
   }
   /// Slice by slice, signals to all CTAs that this CTA has added the partial
-  /// sums for its tokens, then waits until all CTAs have. Run by one thread.
+  /// sums for its tokens, then waits until all CTAs have done so. Run by one
+  /// thread.
   __device__ __forceinline__ void exchangeSummed() const {
 #pragma unroll 1
     for (int slice = 0; slice + Schedule::kBuffers < S::kSlices; ++slice) {
