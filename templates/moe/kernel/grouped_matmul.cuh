@@ -14,7 +14,15 @@
 // `tiles` divides them into row tiles of at most kTileM rows of one expert. A
 // CTA computes one output tile at a time: a row tile by kTileN weight rows.
 // kTileM counts tokens and kTileN weight rows, whichever of the two are the
-// rows of the MMA (Fragment::kTokensAreColumns, moe/core/concepts.cuh).
+// rows of the MMA (Fragment::kTokensAreColumns, moe/core/concepts.cuh). Tokens
+// are columns in tcgen05, wgmma_rs, wgmma (e4m3 may have them as rows) and
+// mma_sync with slabs; they are rows in the others.
+//
+// Engines: accumulators are in registers. tcgen05 has them in tensor memory:
+// one thread per consumer warpgroup issues its MMAs, and all its threads load
+// the accumulators before the epilogue. Weights in slabs are converted in the
+// registers of the warps that multiply them; a grid kernel converts other codes
+// to shared memory.
 //
 // Roles: moe/matmul/contract.cuh describes the six parts of the kernel (roles,
 // feed, loop, atom, accumulator, epilogue), and the members of an engine, which
@@ -29,31 +37,38 @@
 //       The kernel is persistent and warp-specialized. The first warpgroup
 //       produces; the other warpgroups, up to four, consume:
 //
-//         thread 0       issues a stage's weight copies: TMA or bulk copies
-//         warp 1         copies weight scales by group along k
+//         thread 0       issues a stage's weight copies: TMA, or bulk copies of
+//                        slabs with their scales
+//         warp 1         copies f32 weight scales by group along k
 //         thread 64      issues TMA copies of token rows if lhs is a TensorMap
 //         thread 96      draws tiles
 //         all producers  gather token rows with cp.async if lhs is no
-//                        TensorMap; arrive at the stage's mbarrier `full`
+//                        TensorMap; copy token scales by group, block scales,
+//                        and 4-bit codes that they pad (spreadsCodes); arrive
+//                        at the stage's mbarrier `full`
 //         each consumer  waits at `full`, multiplies its 64 or 128 MMA rows of
 //         warpgroup      the tile, and then runs the epilogue for them
 //
-//       Consumers arrive at a stage's mbarrier `empty` after its MMAs, and
-//       producers wait there. A CTA starts at tile blockIdx.x and then draws
+//       Consumers arrive at a stage's mbarrier `empty` after its MMAs (or the
+//       completion of tcgen05's MMAs does), and producers wait there. A CTA starts at tile blockIdx.x and then draws
 //       tiles from an atomic cursor. Each next tile is published in one of two
 //       slots in shared memory (moe/matmul/roles/tile_source.cuh).
 //
 // The epilogue transposes or gathers results in staging tiles in shared memory.
-// Threads then store whole 16-byte chunks of result rows, without TMA. Grid
-// roles have one staging tile per CTA, which reuses the ring. Warp-specialized
-// roles have one per consumer warp, warpgroup or CTA. It follows the ring,
-// because producers already fill the ring for the next tile.
+// Threads then store whole chunks of result rows, without TMA: 16 bytes, or 4
+// bytes of codes with StaticTensor or groups if tokens are columns. Grid roles
+// have one staging tile per CTA, which reuses the ring. Warp-specialized roles
+// have one per consumer warp if tokens are MMA rows, else one per warpgroup, or
+// one per CTA for a result with groups of 128. It follows the ring, because
+// producers already fill the ring for the next tile.
 //
 // Short tiles: rows past a tile's end row are never stored. In warp-specialized
 // roles, a tile with few rows has narrower MMAs if tokens are MMA columns
-// (withTokens in moe/matmul/roles/ring.cuh). If tokens are MMA rows, consumer
-// warpgroups without rows do not multiply. In grid roles, a smaller worker
-// multiplies the tile (Remainder in moe/matmul/roles/grid.cuh).
+// (withTokens in moe/matmul/roles/ring.cuh; in tcgen05, N is a field of the
+// instruction). If tokens are MMA rows, consumer warpgroups without rows do not
+// multiply. In grid roles with kTileM of at least 128, a smaller worker
+// multiplies tiles of at most kTileM / 4 rows (Remainder in
+// moe/matmul/roles/grid.cuh).
 //
 // Args, in order. [...] is the condition under which an argument is present.
 //
@@ -114,8 +129,9 @@
 //       (moe/quant/none.cuh). For dequantized weights, rhs_scale instead has
 //       type Config::Scale and the shape in moe/quant/dequantize.cuh.
 //
-// Scales by group along k multiply partial accumulators in the loop; an engine
-// with kPromoted adds these to f32 totals every Quant::kPromoteK elements. A
+// An engine with kPromoted adds partial accumulators to f32 totals every
+// Quant::kPromoteK elements: for the precision of e4m3, or because scales change
+// along k. Scales by group along k multiply the partial accumulators then. A
 // dequantized weight's scale multiplies the converted weight instead, unless
 // wgmma_rs promotes or scalesSums is true (moe/quant/dequantize.cuh). Scales
 // per row or column multiply final accumulators: in the epilogue of grid
@@ -140,13 +156,16 @@
 // true if the predecessor launch does not write `tiles` and `tile_count`.
 // Weight copies then start before griddepcontrol.wait. A warp-specialized
 // engine's Config also has the members below. There, a column tile is the
-// Specialized::kTakenN weight rows that a CTA draws at once.
+// Specialized::kTakenN weight rows that a CTA draws at once: kTileN, or all
+// column tiles of a group, computed one after another, if the result has groups
+// of 128 and tokens are columns.
 //
 //   kCursor      Index of the word of tile_count that is this matmul's atomic
 //                cursor. The word must be 0 on entry.
 //   kCounts      If true, the kernel increments tiles[i].w for each column tile
 //                of row tile i that it has stored. The word must be 0 on entry.
-//                The next matmul can then start before this one ends.
+//                The next matmul can then start before this one ends. No wait
+//                is endless: all CTAs of this matmul have started by then.
 //   kAwaited     Number of column tiles of the predecessor matmul. Producers
 //                read the rows of row tile i only once tiles[i].w has this
 //                value. griddepcontrol.wait then follows at the kernel's end.
@@ -159,7 +178,8 @@
 // absent. If it is 2, and a launch has at most kSplitTiles tiles, and at most
 // one per cluster of two CTAs, the two CTAs each compute half of a tile's k.
 // The first CTA adds up and stores (moe/matmul/roles/split.cuh). kSplit
-// requires tokens as MMA columns, accumulators in registers, and kAwaited 0.
+// requires tokens as MMA columns, accumulators in registers, kAwaited 0, at
+// least 4 k tiles, and kTakenN equal to kTileN.
 //
 //===----------------------------------------------------------------------===//
 
