@@ -50,9 +50,10 @@
 //         warpgroup      the tile, and then runs the epilogue for them
 //
 //       Consumers arrive at a stage's mbarrier `empty` after its MMAs (or the
-//       completion of tcgen05's MMAs does), and producers wait there. A CTA starts at tile blockIdx.x and then draws
-//       tiles from an atomic cursor. Each next tile is published in one of two
-//       slots in shared memory (moe/matmul/roles/tile_source.cuh).
+//       completion of tcgen05's MMAs does), and producers wait there. A CTA
+//       starts at tile blockIdx.x and then draws tiles from an atomic cursor.
+//       Each next tile is published in one of two slots in shared memory
+//       (moe/matmul/roles/tile_source.cuh).
 //
 // The epilogue transposes or gathers results in staging tiles in shared memory.
 // Threads then store whole chunks of result rows, without TMA: 16 bytes, or 4
@@ -130,11 +131,11 @@
 //       type Config::Scale and the shape in moe/quant/dequantize.cuh.
 //
 // An engine with kPromoted adds partial accumulators to f32 totals every
-// Quant::kPromoteK elements: for the precision of e4m3, or because scales change
-// along k. Scales by group along k multiply the partial accumulators then. A
-// dequantized weight's scale multiplies the converted weight instead, unless
-// wgmma_rs promotes or scalesSums is true (moe/quant/dequantize.cuh). Scales
-// per row or column multiply final accumulators: in the epilogue of grid
+// Quant::kPromoteK elements: for the precision of e4m3, or because scales
+// change along k. Scales by group along k multiply the partial accumulators
+// then. A dequantized weight's scale multiplies the converted weight instead,
+// unless wgmma_rs promotes or scalesSums is true (moe/quant/dequantize.cuh).
+// Scales per row or column multiply final accumulators: in the epilogue of grid
 // kernels, before it in warp-specialized kernels. Warp-specialized kernels load
 // scales by group with each stage (producers), and scales per row or column
 // from global memory (consumers). If tokens are MMA rows, producers copy token
