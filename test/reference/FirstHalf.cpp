@@ -22,7 +22,7 @@
 namespace moec::reference {
 
 namespace {
-/// What the gate (or the only value) becomes: a factor of the result.
+/// An activation function f(g) of the gate, or of the only value.
 struct Function {
   std::string_view name;
   double (*value)(const ActivationNumbers &numbers, double g);
