@@ -134,6 +134,8 @@ void compiler::addActivation(moe::ActivationAttr activation, KernelText &text) {
   const catalog::ActivationFunction &function =
       *catalog::find(catalog::kActivationFunctions, row.function);
   const catalog::ActivationNumbers numbers = activation.getNumbers();
+  if (!function.header.empty())
+    text.includes.emplace_back(function.header);
   const bool hasNumbers = activation.getPerExpert() || numbers.limit != 0 ||
                           row.parameters.contains("alpha");
   if (!hasNumbers && !function.policy.empty()) {
@@ -142,8 +144,6 @@ void compiler::addActivation(moe::ActivationAttr activation, KernelText &text) {
                             row.gated ? "Gated" : "Ungated", function.policy));
     return;
   }
-  if (!function.header.empty())
-    text.includes.emplace_back(function.header);
   config.open("Numbers");
   config.real("kAlpha", numbers.alpha);
   config.real("kBeta", numbers.beta);
