@@ -186,6 +186,16 @@ def test_table() -> None:
     assert json.loads(made.to_json())["rows"][2]["refusal"].startswith("wrong")
 
 
+def test_schemes_have_cells_of_their_own() -> None:
+    rows = [row_of("moec", 8, 10.0), row_of("good", 8, 20.0), row_of("moec", 8, 9.0), row_of("good", 8, 6.0)]
+    made = result(*rows[:2], *(dataclasses.replace(row, scheme="int4_w4a16") for row in rows[2:]))
+    assert [(key[1], [row.us for row in cell.values()]) for key, cell in made.cells()] == [
+        ("bf16", [10.0, 20.0]),
+        ("int4_w4a16", [9.0, 6.0]),
+    ]
+    assert [(ratio, key[1]) for ratio, key, _, _ in made.ratios()] == [(1.5, "int4_w4a16"), (0.5, "bf16")]
+
+
 def test_rates_are_those_of_the_catalog() -> None:
     assert rates_of("h200_sxm", moec.catalog()) == Rates("h200_sxm", 4583.0, 762.0, 1498.0)
     # The maker's rates, for a GPU without measured ones.

@@ -13,6 +13,7 @@ import time
 import pytest
 from conftest import SMALL
 
+import moec
 from moec.cli import main
 
 PROGRAM = """
@@ -54,6 +55,25 @@ def test_an_interrupt_is_an_exception(jobs: int, worker: str, delay: float, tmp_
     assert said == "KeyboardInterrupt and finally\n"
     assert process.returncode == 0
     assert not list(tmp_path.rglob("*.lock"))
+
+
+def test_the_call_after_an_interrupt(tmp_path: pathlib.Path) -> None:
+    """It is neither interrupted nor told of the first interrupt again."""
+    files = moec.compile({**SMALL, "hidden_size": 64}, arch="sm_80", max_tokens=4)
+    heard: list[int] = []
+
+    def interrupt(step: str, done: int, total: int) -> None:
+        if not heard:
+            signal.raise_signal(signal.SIGINT)
+        heard.append(done)
+
+    with pytest.raises(KeyboardInterrupt):
+        moec.load(files, prebuild=True, arch="sm_80", cache_dir=tmp_path, progress=interrupt)
+    try:
+        moec.load(files, prebuild=True, arch="sm_80", cache_dir=tmp_path)
+    except KeyboardInterrupt:
+        pytest.fail("the second call was interrupted, too")
+    moec.load(files, prebuild=True, arch="sm_80", cache_dir=tmp_path, strict=True)
 
 
 def test_a_command_that_is_interrupted(tmp_path: pathlib.Path) -> None:

@@ -20,6 +20,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -270,6 +271,20 @@ TEST(CompileConfig, OptionsAreReadStrictly) {
             "(`moec list archs`)");
   EXPECT_NE(errorOf(nullptr, nullptr), "");
   EXPECT_NE(moec_compile_config(kTiny, nullptr, nullptr), MOEC_OK);
+}
+
+TEST(CompileConfig, CubinsAreInTheCacheThatIsNamed) {
+  const char *nvrtc = std::getenv("MOEC_NVRTC_PATH");
+  if (!nvrtc || !*nvrtc)
+    GTEST_SKIP() << "no NVRTC on this machine";
+  std::string folder = testing::TempDir() + "moec-cache-XXXXXX";
+  ASSERT_NE(mkdtemp(folder.data()), nullptr);
+  const std::string options = R"({"arch": "sm_80", "max_tokens": 1, "cubin": )"
+                              R"(true, "cache_dir": ")" +
+                              folder + R"("})";
+  EXPECT_EQ(errorOf(kTiny, options.c_str()), "");
+  EXPECT_TRUE(std::filesystem::exists(folder + "/sm_80/"));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CompileConfig, RefusalsAreRefused) {

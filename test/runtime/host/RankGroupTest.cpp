@@ -16,6 +16,7 @@
 #include <atomic>
 #include <functional>
 #include <gmock/gmock.h>
+#include <malloc.h>
 #include <thread>
 
 using namespace moec;
@@ -24,7 +25,19 @@ using Kind = Collective::Kind;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
+extern "C" __attribute__((weak)) size_t
+__sanitizer_get_current_allocated_bytes();
+
 namespace {
+
+/// The bytes of this process that were allocated and not freed. A sanitizer
+/// replaces the allocator, and counts them.
+int64_t liveBytes() {
+  if (__sanitizer_get_current_allocated_bytes)
+    return int64_t(__sanitizer_get_current_allocated_bytes());
+  const struct mallinfo2 info = mallinfo2();
+  return int64_t(info.uordblks + info.hblkhd);
+}
 
 /// Runs something on each rank of a group and returns what it says.
 std::vector<Result<void>>
@@ -322,6 +335,27 @@ TEST(RankGroup, RanksReachTheWindowsOfAll) {
         for (int64_t rank = 0; rank < 3; ++rank)
           if (reinterpret_cast<const char *>(mine.own())[rank] != 1 + rank)
             return invalidArgument("rank {} wrote elsewhere", rank);
+        return {};
+      });
+  for (const Result<void> &result : results)
+    EXPECT_TRUE(result) << result.error().message;
+}
+
+/// Contexts come and go while their group stays.
+TEST(RankGroup, WindowsThatNoRankHasAreFreed) {
+  constexpr int64_t kBytes = int64_t(1) << 20, kRanks = 3, kTimes = 8;
+  const auto results =
+      onRanks(kRanks, {}, [](comm::Communicator &end) -> Result<void> {
+        std::vector<char> nothing(1);
+        TRY(end.exchange(nothing, "begin"));
+        const int64_t before = liveBytes();
+        TRY(end.exchange(nothing, "count what there is"));
+        for (int64_t i = 0; i < kTimes; ++i)
+          TRY(end.window(kBytes));
+        TRY(end.exchange(nothing, "drop its windows"));
+        if (const int64_t more = liveBytes() - before; more > kRanks * kBytes)
+          return invalidArgument("{} windows left {} bytes", kRanks * kTimes,
+                                 more);
         return {};
       });
   for (const Result<void> &result : results)
