@@ -203,6 +203,9 @@ def run_tests(
     environment = {
         name: value for name, value in os.environ.items() if name in FILES_OF_ENGINES or not name.startswith(("MOEC_", "PYTHON"))
     }
+    # Only the tests of the emulated GPU compile kernels.
+    if nvrtc := os.environ.get("MOEC_NVRTC_PATH"):
+        environment["MOEC_TEST_NVRTC"] = nvrtc
     environment |= more
     environment |= {
         "PATH": f"{tools}:{os.environ['PATH']}",

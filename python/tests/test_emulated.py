@@ -42,10 +42,12 @@ assert np.abs(outs[0]).max() > 0.01
 
 
 def run(tmp_path: pathlib.Path, arch: str, *, more: str = "", emulator: str = "") -> "subprocess.CompletedProcess[str]":
-    if not os.environ.get("MOEC_NVRTC_PATH"):
-        pytest.skip("MOEC_NVRTC_PATH names no NVRTC")
+    nvrtc = os.environ.get("MOEC_TEST_NVRTC")
+    if not nvrtc:
+        pytest.skip("MOEC_TEST_NVRTC names no NVRTC")
     environment = {
         **os.environ,
+        "MOEC_NVRTC_PATH": nvrtc,
         "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "MOEC_CACHE_DIR": str(tmp_path),
         "MOEC_EMULATOR": emulator,
