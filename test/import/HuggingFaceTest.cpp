@@ -244,10 +244,11 @@ TEST(HuggingFace, TypesAndRanges) {
   EXPECT_EQ(with("norm_topk_prob", 1),
             "in.json: $.norm_topk_prob: expected true or false, got the "
             "number 1");
-  EXPECT_EQ(with("hidden_act", "relu"),
+  EXPECT_EQ(with("hidden_act", "relu"), "");
+  EXPECT_EQ(with("hidden_act", "mish"),
             "in.json: $.hidden_act: expected \"silu\", \"swish\", \"gelu\", "
             "\"gelu_new\", \"gelu_tanh\", \"gelu_pytorch_tanh\", "
-            "\"situ\" or \"relu2\", got the string \"relu\"");
+            "\"situ\", \"relu\" or \"relu2\", got the string \"mish\"");
   EXPECT_EQ(with("mlp_only_layers", {1, -2}),
             "in.json: $.mlp_only_layers[1]: expected an integer from 0 to "
             "65536, got the number -2");
