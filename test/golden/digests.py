@@ -10,7 +10,6 @@ change of the compiler does to them, run both builds with work folders of their 
 --update writes digests.txt anew.
 """
 
-import difflib
 import hashlib
 import json
 import pathlib
@@ -21,6 +20,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
 import moec_testing as testing
 import packages
+import stored
 
 # The digest in the name of an entry.
 ENTRY = re.compile(r"(?<=[a-z0-9])_[0-9a-f]{8}(?=\()")
@@ -191,14 +191,7 @@ def main():
     chosen = list(enumerate(testing.in_chunks(cases(tools.rows(), gpus, scratch.folder), 40)))
     chunks = testing.parallel(lambda chunk: lines_of(tools.moec, work, scratch.folder, chunk[1], chunk[0]), chosen, options.jobs)
     text = HEADER + "".join(f"{line}\n" for chunk in chunks for line in chunk)
-    if options.update:
-        STORED.write_text(text)
-        return 0
-    difference = list(difflib.unified_diff(STORED.read_text().splitlines(), text.splitlines(), STORED.name, "today's", lineterm="", n=0))
-    print("\n".join(difference[:80]))
-    print(f"{len(text.splitlines()) - 2} layers, {'some differ from' if difference else 'all as in'} {STORED.name}; texts are in {work}, "
-          "and --update writes the digests anew")
-    return 1 if difference else 0
+    return stored.judge(STORED, text, options.update, f"{len(text.splitlines()) - 2} layers, texts in {work}", context=0)
 
 
 if __name__ == "__main__":

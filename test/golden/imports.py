@@ -8,7 +8,6 @@ JSON, or the error. So a key that is read no longer, under another name or with 
 writes imports.txt anew.
 """
 
-import difflib
 import itertools
 import json
 import pathlib
@@ -18,6 +17,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
 import moec_testing as testing
 import packages
+import stored
 
 STORED = pathlib.Path(__file__).resolve().parent / "imports.txt"
 HEADER = """\
@@ -150,13 +150,7 @@ def main():
     chunks = list(enumerate(list(group) for _, group in itertools.groupby(chosen, key=lambda case: case[0])))
     made = testing.parallel(lambda chunk: outcomes(tools.moec, scratch.folder, chunk[1], chunk[0]), chunks, options.jobs)
     text = text_of(chosen, list(itertools.chain(*made)))
-    if options.update:
-        STORED.write_text(text)
-        return 0
-    difference = list(difflib.unified_diff(STORED.read_text().splitlines(), text.splitlines(), STORED.name, "today's", lineterm="", n=1))
-    print("\n".join(line[:400] for line in difference[:80]))
-    print(f"{len(chosen)} configs, {'what they mean differs from' if difference else 'all as in'} {STORED.name}; --update writes it anew")
-    return 1 if difference else 0
+    return stored.judge(STORED, text, options.update, f"{len(chosen)} configs")
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ A value is tested at both ends of what is accepted and one beyond. Each option i
 which forgets an option, or refuses more than it should, is a difference. --update writes options.txt anew.
 """
 
-import difflib
 import itertools
 import json
 import pathlib
@@ -16,6 +15,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "conformance"))
 import moec_testing as testing
+import stored
 
 STORED = pathlib.Path(__file__).resolve().parent / "options.txt"
 HEADER = """\
@@ -272,13 +272,7 @@ def main():
     chunks = list(enumerate(testing.in_chunks(chosen, 400)))
     made = testing.parallel(lambda chunk: outcomes(tools.moec, scratch.folder, chunk[1], chunk[0]), chunks, options.jobs)
     text = text_of([(kind, name, outcome) for (kind, name, *_), outcome in zip(chosen, itertools.chain(*made), strict=True)])
-    if options.update:
-        STORED.write_text(text)
-        return 0
-    difference = list(difflib.unified_diff(STORED.read_text().splitlines(), text.splitlines(), STORED.name, "today's", lineterm="", n=1))
-    print("\n".join(line[:400] for line in difference[:80]))
-    print(f"{len(chosen)} layers, {'what moec says differs from' if difference else 'all as in'} {STORED.name}; --update writes it anew")
-    return 1 if difference else 0
+    return stored.judge(STORED, text, options.update, f"{len(chosen)} layers")
 
 
 if __name__ == "__main__":
