@@ -18,9 +18,8 @@
 // several engines share: Multistage.h (each warp copies and multiplies) and
 // WarpSpecialized.h (producer and consumer warps).
 //
-// Two files have schedules of their own that are not an Engine: Gemv.h (the row
-// `gemv`, two few-token kernels) and Slices.h (a kernel that fuses the second
-// matmul with the combine).
+// Gemv.h (the row `gemv`, two few-token kernels) and Slices.h (a kernel that
+// fuses the second matmul with the combine) define schedules without an Engine.
 //
 //===----------------------------------------------------------------------===//
 

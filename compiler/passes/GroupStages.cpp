@@ -46,9 +46,8 @@ bool compiler::isOfIntermediate(Operation *op) {
 /// intermediate, or "" if that kernel quantizes it.
 ///
 /// The kernel quantizes the intermediate if its scale is static, or if one CTA
-/// computes all columns that share a scale and `asked` is false. `asked`: the
-/// option quantize-apart of moe-form-kernels is set
-/// (StageFusion::quantizesApart). No CTA has all columns of a row, so scales
+/// computes all columns that share a scale and `asked` is false. `asked`:
+/// StageFusion::quantizesApart. No CTA has all columns of a row, so scales
 /// per row or per tensor need a separate launch. Letting the last CTA of a row
 /// read the columns back was measured and is slower
 /// (bench/notes/quantize-h100.md).

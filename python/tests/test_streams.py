@@ -218,7 +218,7 @@ def test_calls_get_the_stream(make_layer: Any, monkeypatch: pytest.MonkeyPatch) 
     layer.repack({"w13": weights["w13"]}, 0, 8, stream=72)
     with pytest.raises(moec.InvalidArgument, match="value 'w2': expected tensors of torch for a layer on a GPU"):
         layer.reload({name: weights[name] for name in ("w13", "w2")}, stream=73)
-    # The weights that were packed are new, the others are not.
+    # The failed reload has packed some weights, so the layer must not run.
     with pytest.raises(
         moec.InvalidArgument, match=r"the layer does not run: its weights were reloaded in part; reload\(\) packs"
     ):
@@ -230,7 +230,7 @@ def test_calls_get_the_stream(make_layer: Any, monkeypatch: pytest.MonkeyPatch) 
     assert streams == [("layer_create", 71), ("layer_repack", 72), ("layer_repack", 73), ("run", 74), ("layer_unpack", 75)]
     # Other libraries order what they queued before the stream.
     assert set(taken) - {None} == {71, 72, 73, 74, 75}
-    # Contexts are those of a stream.
+    # Each stream has contexts of its own.
     layer(x, logits, out=out, stream=74)
     layer(x, logits, out=out, stream=76)
     (one,), (other,) = package._contexts[74], package._contexts[76]

@@ -448,8 +448,7 @@ Result<void> NcclCommunicator::perform(const Call &call) {
   Result<void> done = queue(call, comm);
   if (!done)
     return breakOff(done.takeError());
-  // A call without tokens is not part of a run: exchange() made it, and waits
-  // for it with a timeout of its own.
+  // exchange() makes calls without tokens, and waits for them itself.
   if (call.tokens == 0)
     return {};
   return watch->add(static_cast<runtime::cuda::CUstream>(call.stream));

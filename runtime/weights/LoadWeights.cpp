@@ -8,8 +8,8 @@
 // An expert weight consists of parts: the gate rows and the up rows, or the w2
 // rows, of each expert. First the tensor that holds each part is found by name.
 // A tensor may hold gate and up together, or all experts. After all parts are
-// found, they are copied in parallel. Routing tensors and activation scales
-// have functions of their own.
+// found, they are copied in parallel. Other functions load routing tensors and
+// activation scales.
 //
 //===----------------------------------------------------------------------===//
 
