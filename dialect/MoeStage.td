@@ -6,8 +6,8 @@
 //===----------------------------------------------------------------------===//
 //
 // Base classes of stages, which are ops on tensor values. Manifests use the ODS
-// names of operands and results. Stages are pure, except those that
-// communicate. Element types are logical: the encoding of a tensor type
+// names of operands and results. Stages that communicate have side effects; all
+// others are pure. Element types are logical: the encoding of a tensor type
 // specifies the layout of a packed weight.
 //
 //===----------------------------------------------------------------------===//
