@@ -5,44 +5,35 @@
 Each test runs in an interpreter of its own, in which torch and the engines are stand-ins.
 """
 
+import os
+import pathlib
+import sys
+
+import pytest
 from conftest import run_python
 
+HERE = pathlib.Path(__file__).parent
 STANDINS = """
-import importlib.abc, importlib.machinery, sys, types
-from unittest import mock
+import sys
 
-ROOTS = ("torch", "vllm", "sglang", "transformers")
+import standins
 
-
-class Module(types.ModuleType):
-    __path__ = []
-
-    def __getattr__(self, name):
-        if name.startswith("__"):
-            raise AttributeError(name)
-        value = mock.MagicMock(name=f"{self.__name__}.{name}")
-        setattr(self, name, value)
-        return value
-
-
-class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    def find_spec(self, name, path, target=None):
-        return importlib.machinery.ModuleSpec(name, self) if name.partition(".")[0] in ROOTS else None
-
-    def create_module(self, spec):
-        return Module(spec.name)
-
-    def exec_module(self, module):
-        pass
-
-
-sys.meta_path.insert(0, Finder())
+standins.install("torch", "vllm", "sglang", "transformers")
 """
 
 
 def run(code: str) -> None:
-    ended = run_python(STANDINS + code)
+    ended = run_python(STANDINS + code, PYTHONPATH=os.pathsep.join([*filter(None, sys.path), str(HERE)]))
     assert ended.returncode == 0, ended.stderr[-3000:]
+
+
+@pytest.mark.parametrize("name", ["plans", "runs", "schemes"])
+def test_decisions(name: str) -> None:
+    """Plug-ins decide the scheme of a layer, its layer JSON and token counts, or refuse it. moec.torch runs it."""
+    code = (HERE / f"{name}_without_torch.py").read_text()
+    ended = run_python(code, PYTHONPATH=os.pathsep.join([*filter(None, sys.path), str(HERE)]))
+    assert ended.returncode == 0, ended.stderr[-3000:]
+    assert ended.stdout == (HERE / f"{name}_without_torch.txt").read_text()
 
 
 def test_routing_of_vllm() -> None:
