@@ -157,7 +157,7 @@ def test_what_the_experts_say_of_themselves(vllm_engine: Any, monkeypatch: pytes
     keys = (kFp8Static128BlockSym, kFp8Dynamic128Sym)
     assert kind.is_supported_config(kind, experts.moe_config, *keys, standard)[0] is False
     monkeypatch.setattr(experts.moe_config.moe_parallel_config, "enable_eplb", True)
-    assert kind.is_supported_config(kind, experts.moe_config, None, None, standard)[0] is False
+    assert kind.is_supported_config(kind, experts.moe_config, None, None, standard) == (True, None)
 
 
 def test_rows_without_counts(vllm_engine: Any) -> None:

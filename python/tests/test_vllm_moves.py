@@ -14,6 +14,7 @@ from conftest import import_torch
 torch = import_torch(files=vllm_files.prepare)
 
 import vllm_cases as cases  # noqa: E402
+import vllm_eplb as eplb  # noqa: E402
 import vllm_layers as layers  # noqa: E402
 
 import moec  # noqa: E402
@@ -92,6 +93,34 @@ def test_ranks_with_tokens_of_their_own(name: str, counts: tuple[int, ...], buil
             if len(x):
                 wanted = layers.computed(built[rank], case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
                 assert layers.error(outs[rank], wanted) < case.bound
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp8 block", "gpt-oss", "GPTQ int4"])
+def test_experts_move(name: str, vllm_engine: Any, build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """vLLM's load balancing (EPLB) moves rows of the layers, whose package moves the tokens."""
+    monkeypatch.setattr(vllm_engine.parallel_config, "enable_eplb", True)
+    first, later = [0, 1, 2, 3, 4, 5, 6, 7, 0, 1], [7, 7, 0, 5, 3, 2, 1, 6, 4, 2]
+    options = {"enable_eplb": True, "num_redundant_experts": 2, "custom_routing_function": layers.given}
+    built, case = build(name, has_bias=name == "gpt-oss", placed=first, **options), CASES[name]
+    maps, inputs = eplb.Maps(first, layers.EXPERTS), [layers.random_inputs(count, seed=count) for count in (5, 3)]
+    monkeypatch.setattr(f"{eplb.ROUTER}.eplb_map_to_physical_and_record", eplb.mapped)
+    for each in built:
+        maps.give(each.runner)
+
+    def work(rank: int) -> Any:
+        runner, (x, logits) = built[rank].runner, inputs[rank]
+        assert runner.routed_experts.quant_method.moec_plan.moves
+        assert not runner.routed_experts.quant_method.is_monolithic
+        weights, ids = runner.router.select_experts(x, logits, None)
+        return runner.routed_experts.quant_method.apply(runner.routed_experts, x, weights, ids, None, None)
+
+    for old, new in ((first, first), (first, later)):
+        eplb.rearrange([each.runner.get_expert_weights() for each in built], old, new)
+        maps.commit(new)
+        outs = on_ranks((5, 3), work, monkeypatch)
+        for out, (x, logits) in zip(outs, inputs, strict=True):
+            wanted = layers.computed(built[0], case, x, *layers.softmax_top_k(logits, layers.TOP_K, True))
+            assert layers.error(out, wanted) < case.bound
 
 
 def test_each_rank_has_its_share(build: Any) -> None:

@@ -18,6 +18,7 @@ import vllm_layers as layers  # noqa: E402
 
 import moec  # noqa: E402
 from moec.integrations import vllm as plugin  # noqa: E402
+from moec.integrations._engine import Refused  # noqa: E402
 
 CASES = {case.name: case for case in cases.CASES}
 BF16 = CASES["bf16"]
@@ -90,11 +91,14 @@ def test_a_refusal(
         layers.build(vllm_engine, case, "cpu", **options)
 
 
-def test_eplb(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vllm_engine.parallel_config, "enable_expert_parallel", True)
-    monkeypatch.setattr(vllm_engine.parallel_config, "enable_eplb", True)
-    with pytest.raises(moec.NotSupported, match="load balancing"):
-        layers.build(vllm_engine, BF16, "cpu", tp_size=2, enable_eplb=True, num_redundant_experts=2)
+def test_substituted_experts(vllm_engine: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Physical experts without the router that maps logical ones to them."""
+    layer = layers.build(vllm_engine, BF16, "cpu", packs=False).runner.routed_experts
+    monkeypatch.setattr(layer.moe_config, "num_logical_experts", 7)
+    from moec.integrations import _vllm_plan
+
+    with pytest.raises(Refused, match="redundant or substituted experts without expert-parallel load balancing"):
+        _vllm_plan._refuse_features(layer, vllm_engine)
 
 
 def test_what_moec_leaves_stays_with_vllm(

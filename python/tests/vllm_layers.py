@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
@@ -37,9 +37,13 @@ __all__ = ["EXPERTS", "HIDDEN", "INTERMEDIATE", "MOST_CAPTURED", "MOST_TOKENS", 
 __all__ += ["any_backend", "build", "computed", "error", "given", "random_inputs", "softmax_top_k", "start"]
 
 
-def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 0, transport: str = "") -> Any:
-    """vLLM's configuration, with a process group of this rank, or of ranks of data parallel that split the experts."""
+def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 0, transport: str = "", redundant: int | None = None) -> Any:
+    """vLLM's configuration, with a process group of this rank, or of ranks of data parallel that split the experts.
+
+    redundant: the number of redundant experts of vLLM's load balancing (EPLB); None without it.
+    """
     from vllm.config import DeviceConfig, ParallelConfig, VllmConfig, set_current_vllm_config
+    from vllm.config.parallel import EPLBConfig
     from vllm.distributed import init_distributed_environment, initialize_model_parallel
     from vllm.distributed.parallel_state import model_parallel_is_initialized
 
@@ -57,6 +61,12 @@ def start(device: str, *, rank: int = 0, ranks: int = 1, port: int = 0, transpor
             all2all_backend=transport,
         )
         engine.parallel_config._data_parallel_master_port_list = [port]
+    if redundant is not None:
+        # vLLM's check asks for a GPU.
+        engine.parallel_config.enable_eplb = True
+        engine.parallel_config.eplb_config = EPLBConfig(
+            num_redundant_experts=redundant, window_size=4, use_async=False, communicator="torch_nccl"
+        )
     # Few variants of kernels to compile, and small graphs.
     engine.scheduler_config.max_num_batched_tokens = MOST_TOKENS
     engine.compilation_config.max_cudagraph_capture_size = MOST_CAPTURED
@@ -123,8 +133,20 @@ def of_parameters(case: Case, made: Any) -> Iterator[tuple[int, str, str, Tensor
                 yield expert, shard, f"{'w2' if shard.endswith('w2') else 'w13'}_{ending}", tensor
 
 
-def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs: bool = True, **options: Any) -> Built:
-    """Makes the layer by vLLM's factory, fills it by vLLM's weight_loader, and packs it. options: the factory's."""
+def build(
+    engine: Any,
+    case: Case,
+    device: str,
+    *,
+    has_bias: bool = False,
+    packs: bool = True,
+    placed: Sequence[int] | None = None,
+    **options: Any,
+) -> Built:
+    """Makes the layer by vLLM's factory, fills it by vLLM's weight_loader, and packs it. options: the factory's.
+
+    placed: the logical expert of each physical one, with EPLB. None: the experts in order.
+    """
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.layers.fused_moe.layer import FusedMoEFactory
 
@@ -146,7 +168,8 @@ def build(engine: Any, case: Case, device: str, *, has_bias: bool = False, packs
     made = random_weights(case, experts=experts, hidden=hidden, width=width, has_bias=has_bias)
     for expert, shard, name, tensor in of_parameters(case, made):
         parameter = getattr(layer, name)
-        parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", shard, expert)
+        for place in [expert] if placed is None else [at for at, logical in enumerate(placed) if logical == expert]:
+            parameter.weight_loader(parameter, tensor.to(device), f"{layer.layer_name}.{name}", shard, place)
     if packs:
         layer.quant_method.process_weights_after_loading(layer)
 

@@ -4,13 +4,16 @@
 
 import collections
 import functools
+import math
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
+from moec.arrays import BITS
 from moec.comm import Communicator
 from moec.compiler import catalog
 from moec.errors import NotSupported
@@ -21,6 +24,11 @@ from moec.layer import Layer
 from moec.package import Package
 from moec.torch.modules import load_for
 from moec.torch.ops import TYPES
+
+# Scales of activations, which all experts of a rank share.
+ACTIVATION_SCALES = ("a1_scale", "a2_scale", "a1_second_scale", "a2_second_scale")
+# Weights whose first dimension counts the experts of the rank.
+_OF_EXPERTS = re.compile(r"(w13|w2)(_.+)?|b13|b2")
 
 
 class Journal:
@@ -106,6 +114,8 @@ class Packing:
     """Parameters that are not changed."""
     comm: Communicator | None = None
     """Connects the ranks of a package that exchanges tokens itself."""
+    largest_of_ranks: Callable[[torch.Tensor], torch.Tensor] | None = None
+    """Returns the largest values of all ranks. Needed if experts move between ranks, whose activation scales must then agree."""
 
     @property
     def needed(self) -> set[str]:
@@ -144,6 +154,9 @@ class Packing:
             stored |= self.biases
             dtype = TYPES[self.plan.source["in_dtype"]]
             weights |= {bias: getattr(layer, parameter).data.to(dtype) for bias, parameter in self.biases.items()}
+        if self.largest_of_ranks is not None:
+            scales = [name for name in ACTIVATION_SCALES if name in weights]
+            weights |= {name: self.largest_of_ranks(weights[name]) for name in scales}
         known = {*stored.values(), *self.plan.scheme.unused, *self.biases.values(), *self.kept}
         if present - known:
             raise NotSupported(
@@ -182,6 +195,36 @@ def _refusals(engine: Engine, name: str) -> tuple[Any, Any]:
     # vLLM's loaders read this attribute of the function.
     refuse_loading.supports_moe_loading = True  # type: ignore[attr-defined]
     return refuse_loading, refuse_state_dict
+
+
+def expert_rows(made: Layer, experts: int, name: str) -> list[torch.Tensor]:
+    """Returns views of all weights that runs read and that differ by expert: uint8 [experts, bytes of an expert]. A layer whose
+    rows were exchanged computes with the exchanged experts, because each expert is packed independently.
+
+    experts: the number of experts of this rank.
+    name: the layer's name in messages.
+
+    Raises NotSupported for a weight whose memory is not divided by expert.
+    """
+    manifest, rows = made.package.manifest, []
+    target = next(each for each in manifest["targets"] if each["arch"] == made.package.arch)
+    packed = {value["name"]: value for value in target["values"] if value["role"] == "packed_weight"}
+    in_memory_of = {value["may_alias"]: value for each, value in packed.items() if each not in made.weights}
+    for weight, array in made.weights.items():
+        if weight in ACTIVATION_SCALES:
+            continue
+        value, count = in_memory_of.get(weight) or packed.get(weight), array.numel() * array.element_size()
+        extents = list(array.shape) if value is None else value["shape"]
+        needed = count if value is None else math.prod(extents) * BITS[value["element_types"][0]] // 8
+        if not _OF_EXPERTS.fullmatch(weight) or extents[0] != experts or needed % experts or needed > count:
+            raise NotSupported(
+                f"layer {name}: moec cannot move experts between ranks: expected weights that are divided into {experts} "
+                f"experts, got {weight} of {extents}"
+            )
+        if array.data_ptr() % made.package.values[weight].alignment:
+            raise NotSupported(f"layer {name}: moec cannot move experts: {weight} is not aligned, so that runs read a copy")
+        rows.append(array.view(-1).view(torch.uint8)[:needed].view(experts, -1))
+    return rows
 
 
 def taken_class(part: Any, kind: Any, made: dict[Any, Any]) -> Any:

@@ -72,7 +72,7 @@ class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]
     @staticmethod
     def _supports_parallel_config(moe_parallel_config: Any) -> bool:
         transport = moe_parallel_config.all2all_backend
-        return not moe_parallel_config.enable_eplb and (not moe_parallel_config.use_all2all_kernels or transport in TRANSPORTS)
+        return not moe_parallel_config.use_all2all_kernels or transport in TRANSPORTS
 
     @staticmethod
     def _supports_batch_invariance() -> bool:

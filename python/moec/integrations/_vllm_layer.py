@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from vllm.config import get_current_vllm_config
+from vllm.distributed.eplb.eplb_state import EplbState
 from vllm.model_executor.layers.fused_moe.all2all_utils import maybe_make_prepare_finalize
 from vllm.model_executor.layers.fused_moe.config import FUSED_MOE_UNQUANTIZED_CONFIG
 from vllm.model_executor.layers.fused_moe.fused_moe_method_base import FusedMoEMethodBase
@@ -17,9 +18,9 @@ from vllm.model_executor.utils import is_weights_pre_processed
 
 from moec.comm import Communicator
 from moec.errors import InvalidArgument, NotSupported
-from moec.integrations import _vllm_ranks
+from moec.integrations import _vllm_balance, _vllm_ranks
 from moec.integrations._engine import Choice, Refused
-from moec.integrations._packing import Journal, Packing, parameters_of, taken_class
+from moec.integrations._packing import Journal, Packing, expert_rows, parameters_of, taken_class
 from moec.integrations._vllm_experts import kernel_of, run
 from moec.integrations._vllm_plan import Plan, plan_of
 from moec.integrations._vllm_surface import SURFACE
@@ -52,7 +53,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     @property
     def supports_eplb(self) -> bool:
-        return False
+        return True
 
     @property
     def supports_internal_mk(self) -> bool:
@@ -116,6 +117,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             others={"routing_bias": bias.data} if plan.routes and bias is not None else {},
             kept=("e_score_correction_bias",),
             comm=self.moec_comm,
+            largest_of_ranks=_vllm_balance.largest_of_ranks if balances(layer) else None,
         )
         self.moec_layer = self.moec_packing.pack(layer)
         if plan.modular:
@@ -124,7 +126,10 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     def _reload(self, layer: Any, moec_layer: Layer) -> None:
         """Packs weights that vLLM has loaded again. Raises NotSupported if some elements were not loaded; the layer then rejects
         runs until a reload is complete."""
-        self.moec_refused = not_loaded(layer, self.moec_packing.needed)
+        if balances(layer):
+            self.moec_refused = "weights came again, which vLLM places as at the start, whatever experts EPLB has moved since"
+        else:
+            self.moec_refused = not_loaded(layer, self.moec_packing.needed)
         if self.moec_refused:
             raise NotSupported(f"layer {layer.layer_name}: {self.moec_refused}")
         self.moec_packing.reload(layer, moec_layer)
@@ -138,6 +143,12 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
                 raise NotSupported(f"layer {layer.layer_name} has biases, and vLLM's method makes no parameters for them")
             return True
         return bool(layer._loaded_expert_biases)
+
+    def expert_rows(self, layer: Any) -> list[torch.Tensor]:
+        """Returns views of the weights, uint8 [local experts, bytes of an expert], whose rows vLLM exchanges between ranks."""
+        if self.moec_layer is None:
+            raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
+        return expert_rows(self.moec_layer, layer.local_num_experts, layer.layer_name)
 
     def _run(self, layer: Any, x: torch.Tensor, **inputs: torch.Tensor) -> torch.Tensor:
         if self.moec_layer is None:
@@ -189,6 +200,11 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if getattr(layer, "routing_sink", None) is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec does not report the experts that it chose")
         return self._run(layer, x, logits=router_logits)
+
+
+def balances(layer: Any) -> bool:
+    """Returns True if vLLM moves experts between ranks while the server runs (EPLB)."""
+    return bool(layer.moe_config.moe_parallel_config.enable_eplb)
 
 
 def not_loaded(layer: Any, needed: set[str]) -> str:
@@ -266,3 +282,22 @@ def install(choice: Choice) -> None:
         return _asked(self, prefix, own(self, prefix, quant_config, moe_config))
 
     RoutedExperts._get_quant_method = asked
+    own_weights = RoutedExperts.get_expert_weights
+
+    @functools.wraps(own_weights)
+    def expert_weights(self: Any) -> Any:
+        method = self.quant_method
+        return method.expert_rows(self) if isinstance(method, MoecMethod) else own_weights(self)
+
+    RoutedExperts.get_expert_weights = expert_weights
+    own_add = EplbState.add_model
+
+    @functools.wraps(own_add)
+    def add_model(self: Any, model: Any, *arguments: Any, **options: Any) -> None:
+        own_add(self, model, *arguments, **options)
+        layers = [getattr(each, "routed_experts", each) for each in model.moe_layers]
+        of_layers = [getattr(each, "quant_method", None) for each in layers]
+        made = [method.moec_layer if isinstance(method, MoecMethod) else None for method in of_layers]
+        _vllm_balance.check(made, model.expert_weights)
+
+    EplbState.add_model = add_model

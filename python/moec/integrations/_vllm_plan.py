@@ -58,8 +58,10 @@ def _refuse_features(layer: Any, engine: Any) -> None:
     offloads = offload is not None and (offload.uva.cpu_offload_gb > 0 or offload.prefetch.offload_group_size > 0)
     for refused, reason in (
         (config.is_lora_enabled, "LoRA adapters"),
-        (parallel.enable_eplb, "expert-parallel load balancing (EPLB)"),
-        (config.num_experts != config.num_logical_experts, "redundant or substituted experts"),
+        (
+            config.num_experts != config.num_logical_experts and not parallel.enable_eplb,
+            "redundant or substituted experts without expert-parallel load balancing (EPLB)",
+        ),
         (manager.num_fused_shared_experts > 0, "shared experts among the routed ones"),
         (engine.parallel_config.use_ubatching, "micro-batches that overlap (DBO)"),
         (engine.parallel_config.enable_elastic_ep, "elastic expert parallelism"),
@@ -169,6 +171,8 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
         or layer.apply_router_weight_on_input
         or envs.VLLM_MOE_ROUTING_SIMULATION_STRATEGY
         or engine.aux_output_config.enable_return_routed_experts
+        # vLLM's router replaces the ids of experts by those of their replicas and counts them.
+        or config.moe_parallel_config.enable_eplb
     )
     if kept:
         return None

@@ -33,6 +33,8 @@ SURFACE = Surface(
         # Functions and classes that moec replaces.
         Used(f"{_FUSED}.routed_experts", "RoutedExperts._get_quant_method", takes=("prefix", "quant_config", "moe_config")),
         Used(_METHOD, "FusedMoEMethodBase"),
+        Used(f"{_FUSED}.routed_experts", "RoutedExperts.get_expert_weights", takes=()),
+        Used("vllm.distributed.eplb.eplb_state", "EplbState.add_model"),
         _method("apply", "layer", "x", "topk_weights", "topk_ids", "shared_experts", "shared_experts_input"),
         _method("apply_monolithic", "layer", "x", "router_logits", "input_ids"),
         _method(
@@ -113,6 +115,7 @@ SURFACE = Surface(
         ),
         Used("vllm.config", "ParallelConfig", attributes=("enable_elastic_ep", "use_ubatching")),
         Used("vllm.config", "VllmConfig", attributes=("aux_output_config", "offload_config", "parallel_config")),
+        Used("vllm.model_executor.models.interfaces", "MixtureOfExperts", attributes=("expert_weights", "moe_layers")),
         Used("vllm.envs", attributes=("VLLM_BATCH_INVARIANT", "VLLM_MOE_ROUTING_SIMULATION_STRATEGY")),
     ),
     layer=(
