@@ -155,9 +155,19 @@ _built = 0
 
 
 def build(
-    case: Case, device: str = "cpu", *, has_bias: bool = False, packs: bool = True, dtype: Any = None, **options: Any
+    case: Case,
+    device: str = "cpu",
+    *,
+    has_bias: bool = False,
+    packs: bool = True,
+    dtype: Any = None,
+    logical: int | None = None,
+    **options: Any,
 ) -> Built:
-    """Makes the layer by SGLang's FusedMoE, fills it by its weight_loader, and packs it. options: FusedMoE's."""
+    """Makes the layer by SGLang's FusedMoE, fills it by its weight_loader, and packs it. options: FusedMoE's.
+
+    logical: the number of experts that are loaded, if there are more physical ones.
+    """
     from sglang.srt.layers.moe.fused_moe_triton.layer import FusedMoE
 
     global _built  # noqa: PLW0603
@@ -175,7 +185,7 @@ def build(
     with torch.device(device):
         layer = FusedMoE(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
     experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
-    made = random_weights(case, experts=experts, hidden=hidden, width=width, has_bias=has_bias)
+    made = random_weights(case, experts=logical or experts, hidden=hidden, width=width, has_bias=has_bias)
     if case.method == "Mxfp4MoEMethod":
         _load_gpt_oss(layer, [rows_in_turn(tensors) for tensors in made.tensors], width)
     else:

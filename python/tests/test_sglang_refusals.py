@@ -40,8 +40,9 @@ def choose(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     ("case", "arguments", "options", "reason"),
     [
         (BF16, {"enable_lora": True}, {}, "LoRA adapters"),
-        (BF16, {"enable_eplb": True}, {}, "expert-parallel load balancing"),
-        (BF16, {"ep_num_redundant_experts": 2}, {}, "redundant experts"),
+        (CASES["fp8 tensor, static"], {"enable_eplb": True}, {}, r"expert-parallel load balancing \(EPLB\) with stored scales"),
+        (BF16, {"ep_num_redundant_experts": 2}, {}, "redundant experts without expert-parallel load balancing"),
+        (BF16, {"init_expert_location": "x.pt"}, {}, "experts in another order than the model's, without expert-parallel load"),
         (BF16, {"cpu_offload_gb": 1}, {}, "weights that are offloaded"),
         (BF16, {"dwdp_size": 2}, {}, r"weights of other ranks that are fetched ahead \(DWDP\)"),
         (BF16, {"moe_a2a_backend": "megamoe"}, {}, "the transport megamoe; moec takes none"),

@@ -180,10 +180,10 @@ def test_layers_that_are_packed_otherwise(build: Any, monkeypatch: pytest.Monkey
 
 
 def test_ranks_that_pack_otherwise(build: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    from moec.integrations import _vllm_balance
+    from moec.integrations import _balance, _vllm_balance
 
     bf16, block = build(CASES["bf16"], FIRST)[0], build(CASES["fp8 block"], FIRST)[0]
-    formats = {name: _vllm_balance.format_of(each.runner.routed_experts.quant_method.moec_layer) for name, each in
+    formats = {name: _balance.format_of(each.runner.routed_experts.quant_method.moec_layer) for name, each in
                (("bf16", bf16), ("block", block))}  # fmt: skip
     assert formats["bf16"] != formats["block"]
     group = types.SimpleNamespace(world_size=2, rank_in_group=0, cpu_group="ranks")

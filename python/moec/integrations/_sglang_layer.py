@@ -3,6 +3,7 @@
 """Adds moec to SGLang's quantization methods. SGLang's own method creates the parameters, and SGLang loads them."""
 
 import weakref
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -11,11 +12,13 @@ from sglang.srt.layers.moe.token_dispatcher import StandardCombineInput
 from sglang.srt.layers.moe.topk import TopKOutputChecker
 from sglang.srt.layers.quantization.base_config import FusedMoEMethodBase
 from sglang.srt.plugins.hook_registry import HookRegistry, HookType
+from sglang.srt.runtime_context import get_parallel
 
 from moec.errors import InvalidArgument, NotSupported
+from moec.integrations._balance import check_layers, check_ranks, format_of
 from moec.integrations._engine import Choice, Refused
-from moec.integrations._packing import Journal, Packing, contiguous, taken_class
-from moec.integrations._sglang_plan import Plan, plan_of
+from moec.integrations._packing import Journal, Packing, contiguous, expert_rows, taken_class
+from moec.integrations._sglang_plan import Plan, balances, plan_of
 from moec.integrations._sglang_surface import SURFACE
 from moec.integrations.sglang import ENGINE
 from moec.layer import Layer
@@ -24,8 +27,16 @@ from moec.torch.ops import register, release
 TARGET = "sglang.srt.layers.moe.fused_moe_triton.layer.FusedMoE.__init__"
 BIASES = {"b13": "w13_weight_bias", "b2": "w2_weight_bias"}
 
+UPDATE = "sglang.srt.eplb.expert_location_updater.ExpertLocationUpdater.update"
+
 _choice = Choice()
 _journal = Journal(ENGINE)
+# The formats of the layers whose rows SGLang exchanges, by the addresses and sizes of the rows.
+_balanced: dict[tuple[tuple[int, int], ...], str] = {}
+
+
+def _key_of(rows: Sequence[torch.Tensor]) -> tuple[tuple[int, int], ...]:
+    return tuple((each.data_ptr(), each.numel() * each.element_size()) for each in rows)
 
 
 class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
@@ -50,9 +61,21 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
         packing = Packing(_journal, layer.layer_name, self.moec_plan, BIASES, bool(layer.with_bias))
         self.moec_layer = packing.pack(layer)
+        if balances():
+            self._give_rows(layer, self.moec_layer)
         # A torch operation, which torch.compile does not trace into.
         self.moec_number = register(self.moec_layer)
         weakref.finalize(layer, release, self.moec_number)
+
+    @staticmethod
+    def _give_rows(layer: Any, moec_layer: Layer) -> None:
+        """Adds the weights as parameters of the layer, uint8 [local experts, bytes of an expert]. SGLang's models collect the parameters whose
+        first dimension counts the local experts, and SGLang exchanges their rows between ranks."""
+        rows = expert_rows(moec_layer, layer.num_local_experts, layer.layer_name)
+        for index, each in enumerate(rows):
+            layer.register_parameter(f"moec_rows_{index}", torch.nn.Parameter(each, requires_grad=False))
+        _balanced[_key_of(rows)] = format_of(moec_layer)
+        weakref.finalize(layer, _balanced.pop, _key_of(rows), None)
 
     def apply(self, layer: Any, dispatch_output: Any) -> Any:
         """Returns [tokens, hidden], computed from dispatch_output.hidden_states [tokens, hidden] and its choice of experts."""
@@ -114,7 +137,24 @@ def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
     _journal.take(name, plan)
 
 
-_asked.__name__ = "moec"
+def _check(updater: Any, routed_experts_weights_of_layer: Any, *args: Any, **options: Any) -> None:
+    """Raises NotSupported before SGLang exchanges rows, if this would make other weights."""
+    if not _balanced:
+        return
+    # A dict, or SGLang's LazyValue of a dict.
+    of_layers = dict(getattr(routed_experts_weights_of_layer, "value", routed_experts_weights_of_layer))
+    for layer, rows in of_layers.items():
+        if _key_of(rows) not in _balanced:
+            raise NotSupported(
+                f"EPLB: expected the rows of layers that moec has packed; layer {layer} has others. SGLang or the model's class "
+                "runs it or has collected its weights before they were packed"
+            )
+    check_layers("SGLang", list(of_layers.values()))
+    check_ranks([_balanced[_key_of(rows)] for _, rows in sorted(of_layers.items())], get_parallel().tp_group)
+
+
+for _hook in (_asked, _check):
+    _hook.__name__ = "moec"
 
 
 def install(choice: Choice) -> None:
@@ -123,3 +163,4 @@ def install(choice: Choice) -> None:
     _choice = choice
     if not any(hook is _asked for _, hook, _ in HookRegistry._hooks.get(TARGET, [])):
         HookRegistry.register(TARGET, _asked, HookType.AFTER)
+        HookRegistry.register(UPDATE, _check, HookType.BEFORE)

@@ -10,6 +10,7 @@ from sglang.srt.layers.moe.utils import get_moe_a2a_backend, get_moe_runner_back
 from sglang.srt.runtime_context import get_exec, get_lora, get_parallel, get_schedule, get_spec
 
 from moec.integrations._engine import Choice, Refused
+from moec.integrations._packing import ACTIVATION_SCALES
 from moec.integrations._plan import Plan as EnginePlan
 from moec.integrations._plan import check_named, device_of, kernels_of, realization_of
 from moec.integrations._sglang_schemes import intermediate_of, scheme_of
@@ -41,9 +42,11 @@ def _refuse_features(layer: Any) -> None:
     for refused, reason in (
         (transport != "none", f"the transport {transport}; moec takes none"),
         (get_lora().enable_lora or get_lora().lora_paths, "LoRA adapters"),
-        (moe.enable_eplb, "expert-parallel load balancing (EPLB)"),
-        (moe.ep_num_redundant_experts, "redundant experts"),
-        (moe.init_expert_location not in (None, "trivial"), "experts in another order than the model's"),
+        (moe.ep_num_redundant_experts and not moe.enable_eplb, "redundant experts without expert-parallel load balancing (EPLB)"),
+        (
+            moe.init_expert_location not in (None, "trivial") and not moe.enable_eplb,
+            "experts in another order than the model's, without expert-parallel load balancing (EPLB)",
+        ),
         (moe.elastic_ep_backend is not None or moe.ep_join_mode == "scale", "elastic expert parallelism"),
         (layer.num_fused_shared_experts, "shared experts among the routed ones; start with --disable-shared-experts-fusion"),
         (config.no_combine, "experts whose results are not summed"),
@@ -55,6 +58,11 @@ def _refuse_features(layer: Any) -> None:
     ):
         if refused:
             raise Refused(reason)
+
+
+def balances() -> bool:
+    """Returns True if SGLang moves experts between ranks while the server runs (EPLB)."""
+    return bool(get_exec().moe.enable_eplb)
 
 
 def _activation(config: Any) -> dict[str, Any]:
@@ -111,6 +119,8 @@ def plan_of(layer: Any, method: Any, choice: Choice) -> Plan:
     _refuse_features(layer)
     scheme = scheme_of(layer, method, get_moe_runner_backend().value)
     check_named(scheme, choice, ENGINE)
+    if balances() and set(ACTIVATION_SCALES) & set(scheme.stored):
+        raise Refused("expert-parallel load balancing (EPLB) with stored scales of activations, which differ by rank")
     if layer.params_dtype not in NAMES_OF_TYPES:
         raise Refused(f"activations of {layer.params_dtype}")
     source: dict[str, Any] = {

@@ -20,6 +20,13 @@ SURFACE = Surface(
         Used(_METHOD, "FusedMoEMethodBase.process_weights_after_loading", takes=("layer",)),
         Used(_METHOD, "FusedMoEMethodBase.restore_weights_before_loading", takes=("layer",)),
         Used(_METHOD, "FusedMoEMethodBase.get_triton_quant_info", takes=("layer",)),
+        Used(
+            "sglang.srt.eplb.expert_location_updater", "ExpertLocationUpdater.update",
+            takes=(
+                "routed_experts_weights_of_layer", "new_expert_location_metadata", "update_layer_ids", "nnodes", "rank",
+                "use_flat_topology",
+            ),
+        ),
         # Functions that moec calls.
         Used(_LAYER, "FusedMoE._set_runner_flags", given=()),
         Used(_LAYER, "create_moe_dispatcher", given=("moe_runner_config", "quant_method")),
@@ -27,7 +34,7 @@ SURFACE = Surface(
         Used(f"{_MOE}.topk", "TopKOutputChecker.format_is_standard", given=("topk_output",)),
         Used("sglang.srt.plugins.hook_registry", "HookRegistry.register", given=("target", "hook", "hook_type")),
         Used("sglang.srt.plugins.hook_registry", "HookRegistry", attributes=("_hooks",)),
-        Used("sglang.srt.plugins.hook_registry", "HookType", attributes=("AFTER",)),
+        Used("sglang.srt.plugins.hook_registry", "HookType", attributes=("AFTER", "BEFORE")),
         Used(f"{_MOE}.utils", "get_moe_a2a_backend", given=()),
         Used(f"{_MOE}.utils", "get_moe_runner_backend", given=()),
         *(
