@@ -69,8 +69,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     @staticmethod
     def _give_rows(layer: Any, moec_layer: Layer) -> None:
-        """Adds the weights as parameters of the layer, uint8 [local experts, bytes of an expert]. SGLang's models collect the parameters whose
-        first dimension counts the local experts, and SGLang exchanges their rows between ranks."""
+        """Adds the weights as parameters of the layer, uint8 [local experts, bytes of an expert]. SGLang's models collect the
+        parameters whose first dimension counts the local experts, and SGLang exchanges their rows between ranks."""
         rows = expert_rows(moec_layer, layer.num_local_experts, layer.layer_name)
         for index, each in enumerate(rows):
             layer.register_parameter(f"moec_rows_{index}", torch.nn.Parameter(each, requires_grad=False))
