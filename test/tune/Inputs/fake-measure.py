@@ -109,7 +109,8 @@ def main():
         job = json.loads(line)
         if "FAKE_JOBS" in os.environ:
             with open(os.environ["FAKE_JOBS"], "a", encoding="utf-8") as file:
-                file.write(json.dumps(matmuls(job["package"])) + "\n")
+                said = {name: job[name] for name in ("tokens", "seed", "sample", "rounds", "worse")}
+                file.write(json.dumps({**said, "matmuls": matmuls(job["package"])}) + "\n")
         # The compiler's choice for the same token count.
         if not job["baseline"].endswith(f"default-{job['tokens']}"):
             print(json.dumps({"ok": False, "kind": "baseline", "text": f"{job['baseline']} for {job['tokens']} tokens"}), flush=True)
