@@ -16,6 +16,7 @@
 #include "dialect/Moe.h"
 #include "dialect/catalog/Evidence.h"
 #include "dialect/catalog/Schemes.h"
+#include "runtime/package/Arguments.h"
 #include "runtime/package/ElementTypes.h"
 #include "runtime/package/Ranks.h"
 
@@ -185,6 +186,20 @@ llvm::SmallVector<moe::CollectiveOp> collectivesOf(moe::ProgramOp program,
   return {};
 }
 
+/// Returns the symbols of a run of `tokens` tokens, or as many of them as are
+/// known without a rank and a GPU.
+Symbols symbolsAt(const Manifest &manifest, int64_t tokens,
+                  std::optional<int64_t> smCount) {
+  Result<Symbols> symbols = symbolsFor(manifest, tokens, smCount);
+  if (symbols)
+    return *symbols;
+  Symbols known;
+  known.tokens = tokens;
+  known.maxTokens = manifest.maxTokens;
+  known.smCount = smCount;
+  return known;
+}
+
 ordered_json variantJson(const Variant &variant, const Manifest &manifest,
                          const Target &target, moe::ProgramOp program) {
   ordered_json json;
@@ -195,16 +210,11 @@ ordered_json variantJson(const Variant &variant, const Manifest &manifest,
   json["workspace"] = variant.workspaceBytes.text();
   // Evaluate the workspace for the variant's largest run. The size may depend
   // on the SM count, which is unknown without a GPU.
-  Symbols symbols;
-  symbols.tokens = variant.maxTokens;
-  symbols.maxTokens = manifest.maxTokens;
-  if (manifest.tokenRanks > 1)
-    symbols.ownTokens = variant.maxTokens / manifest.tokenRanks;
-  if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
-    symbols.rows = *rows;
+  std::optional<int64_t> sms;
   if (const catalog::Gpu *gpu =
           program ? program.getTarget().getGpuRow() : nullptr)
-    symbols.smCount = gpu->sms;
+    sms = gpu->sms;
+  const Symbols symbols = symbolsAt(manifest, variant.maxTokens, sms);
   if (Result<int64_t> bytes = variant.workspaceBytes.evaluate(symbols))
     json["workspace_bytes"] = *bytes;
   json["buffers"] = buffersJson(variant, symbols);
@@ -478,15 +488,7 @@ ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
       if (tokens < variant.minTokens || tokens > variant.maxTokens ||
           variant.minSms > sms)
         continue;
-      Symbols symbols;
-      symbols.tokens = tokens;
-      symbols.maxTokens = manifest.maxTokens;
-      if (manifest.tokenRanks > 1)
-        symbols.ownTokens =
-            tokens / manifest.tokenRanks + (tokens % manifest.tokenRanks > 0);
-      symbols.smCount = sms;
-      if (Result<int64_t> rows = manifest.rows.evaluate(symbols))
-        symbols.rows = *rows;
+      const Symbols symbols = symbolsAt(manifest, tokens, sms);
       ordered_json row = {{"tokens", tokens}, {"variant", variant.name}};
       if (Result<int64_t> size = variant.workspaceBytes.evaluate(symbols))
         row["workspace_bytes"] = *size;

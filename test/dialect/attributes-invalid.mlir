@@ -190,6 +190,11 @@ module attributes {a = #moe.layout<padded = [64, 64]>} {}
 
 // -----
 
+// expected-error@+1 {{'padded' must have 2 numbers, got 3}}
+module attributes {a = #moe.layout<stored = rows, padded = [64, 64, 64]>} {}
+
+// -----
+
 // expected-error@+1 {{'padded' must have 2 extents, got 1}}
 func.func private @extents(tensor<4x32x16xbf16, #moe.layout<stored = rows, padded = [64]>>)
 

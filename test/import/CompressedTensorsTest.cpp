@@ -116,6 +116,9 @@ TEST(Quantization, CompressedTensorsInWords) {
               std::string("int4_zp_w4a16 32 pack_quantized") +
                   (isIndexed ? " index" : ""))
         << order;
+  // A channel has one scale, whose columns have no order.
+  EXPECT_EQ(packed(args("int", 4, "channel", {{"actorder", "group"}}), nullptr),
+            "int4_w4a16 -1 pack_quantized");
   const json token = args("int", 8, "token", {{"dynamic", true}});
   EXPECT_EQ(packed(int4, token), "int4_w4aint8 32 pack_quantized");
   EXPECT_EQ(packed(args("int", 4, "channel"), kToken),

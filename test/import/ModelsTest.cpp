@@ -194,6 +194,14 @@ TEST(Models, ALayerByNumber) {
         "dense");
   // moe_layer_end_index 27 is the last layer with experts, and the last one.
   EXPECT_EQ(meaning("ernie-4.5-21b-a3b", 27), meaning("ernie-4.5-21b-a3b", 1));
+  for (const int64_t layer : {20, 21}) {
+    ImportOptions options;
+    options.layer = layer;
+    EXPECT_EQ(bool(readDescription(
+                  changed("ernie-4.5-21b-a3b", {{"moe_layer_end_index", 20}}),
+                  "in.json", options)),
+              layer == 20);
+  }
   dense("ernie-4.5-21b-a3b", 0, "moe_layer_start_index",
         "with moe_layer_start_index 1 layer 0 is dense");
   dense("nemotron-3-nano-30b-a3b", 5, "hybrid_override_pattern",

@@ -188,6 +188,10 @@ TEST(Quantization, SchemesOfStoredWords) {
                               {"is_marlin_format", true}}),
                  options),
             "int4_w4a16 64 gptq_v2 index");
+  // One group has no order of columns.
+  EXPECT_EQ(
+      read(with(kGptq, {{"group_size", -1}, {"desc_act", true}}), options),
+      "int4_w4a16 -1 gptq");
   EXPECT_EQ(read({{"quant_method", "compressed-tensors"},
                   {"format", "pack-quantized"}},
                  options),
@@ -717,6 +721,8 @@ TEST(Quantization, MeaningOfModules) {
   EXPECT_TRUE(means("re:.*experts\\.[0-9]{1,2}\\.up_proj", P::Up));
   EXPECT_TRUE(means("re:^model\\.layers\\.\\d+\\.mlp\\.experts$", P::All));
   EXPECT_TRUE(means("re:.*?experts.*", P::All));
+  // Blocks with and without parts of their own lead to the same state.
+  EXPECT_TRUE(means("re:.*layers\\.\\d+\\.[a-z_]+\\.w1$", P::Gate));
   EXPECT_TRUE(means("block_sparse_moe.output_linear", P::Down));
   const auto none = [&](std::string_view entry) {
     const ModuleMeaning meaning = meaningOfModules(entry, layer);
