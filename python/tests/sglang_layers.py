@@ -162,6 +162,7 @@ def build(
     packs: bool = True,
     dtype: Any = None,
     logical: int | None = None,
+    seed: int = 7,
     **options: Any,
 ) -> Built:
     """Makes the layer by SGLang's FusedMoE, fills it by its weight_loader, and packs it. options: FusedMoE's.
@@ -185,17 +186,24 @@ def build(
     with torch.device(device):
         layer = FusedMoE(prefix=f"model.layers.{_built}.mlp.experts", quant_config=case.config(), **arguments)
     experts, hidden, width = (arguments[name] for name in ("num_experts", "hidden_size", "intermediate_size"))
-    made = random_weights(case, experts=logical or experts, hidden=hidden, width=width, has_bias=has_bias)
-    if case.method == "Mxfp4MoEMethod":
-        _load_gpt_oss(layer, [rows_in_turn(tensors) for tensors in made.tensors], width)
-    else:
-        for expert, tensors in enumerate(made.tensors):
-            for shard, named in tensors.items():
-                for ending, tensor in named.items():
-                    _load(layer, f"{'w2' if shard == 'w2' else 'w13'}_{ending}", tensor, shard, expert)
+    made = random_weights(case, experts=logical or experts, hidden=hidden, width=width, has_bias=has_bias, seed=seed)
+    load(layer, case, made, width)
     if packs:
         layer.quant_method.process_weights_after_loading(layer)
     return Built(layer, *made[1:])
+
+
+def load(layer: Any, case: Case, made: Any, width: int, without: tuple[Any, ...] = ()) -> None:
+    """Fills the layer by SGLang's weight_loader. without: the parameter and expert, or the shard, that does not come."""
+    if case.method == "Mxfp4MoEMethod":
+        _load_gpt_oss(layer, [rows_in_turn(tensors) for tensors in made.tensors], width)
+        return
+    for expert, tensors in enumerate(made.tensors):
+        for shard, named in tensors.items():
+            for ending, tensor in named.items():
+                name = f"{'w2' if shard == 'w2' else 'w13'}_{ending}"
+                if without not in ((name, expert), (shard,)):
+                    _load(layer, name, tensor, shard, expert)
 
 
 def _load(layer: Any, name: str, tensor: Tensor, shard: str, expert: int) -> None:

@@ -264,8 +264,6 @@ def test_packed_weights_are_not_loaded_or_saved() -> None:
     parameter = layer.w2_weight
     with pytest.raises(moec.NotSupported, match="they cannot be loaded again"):
         parameter.weight_loader(parameter, torch.zeros(HIDDEN, INTERMEDIATE), "experts.w2_weight", "w2", 0)
-    with pytest.raises(moec.NotSupported, match="they cannot be loaded again"):
-        layer.quant_method.restore_weights_before_loading(layer)
     with pytest.raises(moec.NotSupported, match="start without MOEC_SGLANG to save them"):
         torch.nn.ModuleList([layer]).state_dict()
     with pytest.raises(moec.NotSupported, match="moec packs weights once"):

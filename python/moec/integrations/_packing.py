@@ -7,7 +7,7 @@ import functools
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -175,9 +175,37 @@ class Packing:
         for each in parameters_of(layer) - set(self.kept):
             parameter = getattr(layer, each)
             parameter.data = parameter.data.new_empty(0)
-            # In an engine's own parameter class, `weight_loader` may be a property that returns `_weight_loader`.
-            setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", refuse_loading)
+            set_loader(parameter, refuse_loading)
         return refuse_state_dict
+
+
+def set_loader(parameter: Any, loader: Any) -> None:
+    # In an engine's own parameter class, `weight_loader` may be a property that returns `_weight_loader`.
+    setattr(parameter, "_weight_loader" if hasattr(parameter, "_weight_loader") else "weight_loader", loader)
+
+
+def not_loaded(loaded: Mapping[str, set[tuple[Any, Any]]], needed: set[str], local: Sequence[int], *, gated: bool) -> str:
+    """Returns the parameters that an engine did not load completely in a reload; "" if all were loaded.
+
+    loaded: the shard and the expert of each call of a parameter's loader, by the parameter's name.
+    needed: the parameters that must be loaded.
+    local: the experts of this rank.
+    gated: gates and ups are loaded separately.
+    """
+    lacking = []
+    for name in sorted(needed):
+        # The parameters of a matrix are loaded the same way: as parts of each expert, or as one tensor.
+        parts: set[tuple[Any, Any]] = set().union(*(loaded.get(each, set()) for each in needed if each[:3] == name[:3]))
+        shards = {shard for shard, _ in parts}
+        if shards & {"w1", "w3"} and gated:
+            shards |= {"w1", "w3"}
+        by_expert = any(expert is not None for _, expert in parts)
+        wanted = {(shard, expert) for shard in shards for expert in (local if by_expert else [None])}
+        absent = wanted - loaded.get(name, set())
+        if absent or not parts:
+            experts = sorted({expert for _, expert in absent if expert is not None})
+            lacking.append(f"{name} of experts {', '.join(map(str, experts))}" if experts else name)
+    return f"the weights came again in part, without {'; '.join(lacking)}" if lacking else ""
 
 
 def _refusals(engine: Engine, name: str) -> tuple[Any, Any]:

@@ -2,8 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Adds moec to SGLang's quantization methods. SGLang's own method creates the parameters, and SGLang loads them."""
 
+import functools
 import weakref
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -17,7 +19,16 @@ from sglang.srt.runtime_context import get_parallel
 from moec.errors import InvalidArgument, NotSupported
 from moec.integrations._balance import check_layers, check_ranks, format_of
 from moec.integrations._engine import Choice, Refused
-from moec.integrations._packing import Journal, Packing, contiguous, expert_rows, taken_class
+from moec.integrations._packing import (
+    Journal,
+    Packing,
+    contiguous,
+    expert_rows,
+    not_loaded,
+    parameters_of,
+    set_loader,
+    taken_class,
+)
 from moec.integrations._sglang_plan import Plan, balances, plan_of
 from moec.integrations._sglang_surface import SURFACE
 from moec.integrations.sglang import ENGINE
@@ -27,6 +38,8 @@ from moec.torch.ops import register, release
 TARGET = "sglang.srt.layers.moe.fused_moe_triton.layer.FusedMoE.__init__"
 BIASES = {"b13": "w13_weight_bias", "b2": "w2_weight_bias"}
 
+# Parameters of so few elements per expert keep the values with which SGLang created them.
+SMALL = 2
 UPDATE = "sglang.srt.eplb.expert_location_updater.ExpertLocationUpdater.update"
 
 _choice = Choice()
@@ -49,6 +62,13 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
     moec_plan: Plan
     moec_layer: Layer | None
     moec_number: int
+    moec_packing: Packing
+    moec_created: dict[str, "Created"]
+    """The parameters before they were loaded, by name."""
+    moec_loaded: dict[str, set[Any]] | None
+    """The shard and expert of each call of a parameter's loader since a reload began; None if none began."""
+    moec_refused: str
+    """The reason why the layer has no complete weights; "" if they are complete."""
 
     def get_moe_runner_backend(self, layer: Any) -> None:
         """Always None: moec does not use SGLang's runners. It receives SGLang's standard choice of experts, with ids of this
@@ -56,16 +76,34 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         return None
 
     def process_weights_after_loading(self, layer: Any) -> None:
-        """Packs the parameters in place and takes over their memory."""
+        """Packs the parameters in place and takes over their memory. Weights that SGLang loads again are packed into the same
+        memory."""
         if self.moec_layer is not None:
-            raise NotSupported(f"layer {layer.layer_name}: moec packs weights once; it cannot load them again")
-        packing = Packing(_journal, layer.layer_name, self.moec_plan, BIASES, bool(layer.with_bias))
-        self.moec_layer = packing.pack(layer)
+            self._reload(layer, self.moec_layer)
+            return
+        self.moec_packing = Packing(_journal, layer.layer_name, self.moec_plan, BIASES, bool(layer.with_bias))
+        self.moec_layer = self.moec_packing.pack(layer)
         if balances():
             self._give_rows(layer, self.moec_layer)
         # A torch operation, which torch.compile does not trace into.
         self.moec_number = register(self.moec_layer)
         weakref.finalize(layer, release, self.moec_number)
+
+    def _reload(self, layer: Any, moec_layer: Layer) -> None:
+        """Packs weights that SGLang has loaded again. Raises NotSupported if some were not loaded; the layer then rejects runs
+        until a reload is complete."""
+        if self.moec_loaded is None:
+            raise NotSupported(
+                f"layer {layer.layer_name}: moec packs weights once, or again after SGLang restored the parameters"
+            )
+        local = [each for each in range(layer.num_experts) if layer._map_global_expert_id_to_local_expert_id(each) >= 0]
+        gated = layer.moe_runner_config.is_gated
+        lacking = not_loaded(self.moec_loaded, self.moec_packing.needed, local, gated=gated)
+        if lacking:
+            self.moec_refused = lacking
+            raise NotSupported(f"layer {layer.layer_name}: {lacking}")
+        self.moec_packing.reload(layer, moec_layer)
+        self.moec_loaded, self.moec_refused = None, ""
 
     @staticmethod
     def _give_rows(layer: Any, moec_layer: Layer) -> None:
@@ -82,6 +120,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         plan, x, chosen = self.moec_plan, dispatch_output.hidden_states, dispatch_output.topk_output
         if self.moec_layer is None:
             raise InvalidArgument(f"layer {layer.layer_name}: its weights were not loaded yet")
+        if self.moec_refused:
+            raise InvalidArgument(f"layer {layer.layer_name}: {self.moec_refused}")
         if dispatch_output.hidden_states_scale is not None:
             raise NotSupported(f"layer {layer.layer_name}: moec quantizes activations itself; it got quantized ones")
         if not TopKOutputChecker.format_is_standard(chosen):
@@ -107,12 +147,61 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         return StandardCombineInput(hidden_states=out)
 
     def restore_weights_before_loading(self, layer: Any) -> None:
-        raise NotSupported(f"layer {layer.layer_name}: the weights are packed for moec; they cannot be loaded again")
+        """Gives the parameters their shapes and loaders back, mostly in the layer's memory, and overwrites the packed weights.
+        SGLang then loads all of them, and calls process_weights_after_loading()."""
+        if self.moec_layer is None:
+            return
+        if balances():
+            raise NotSupported(f"layer {layer.layer_name}: moec does not load weights again with load balancing (EPLB)")
+        self.moec_refused, self.moec_loaded = "its weights are being loaded again", {}
+        stored = {each: name for name, each in self.moec_plan.scheme.stored.items()}
+        for name, created in self.moec_created.items():
+            parameter, own = getattr(layer, name), self.moec_layer.weights.get(stored.get(name, ""))
+            fits = own is not None and (own.shape, own.dtype) == (created.shape, created.dtype) and own.is_contiguous()
+            parameter.data = own if fits else parameter.data.new_empty(created.shape, dtype=created.dtype)
+            if created.values is None:
+                parameter.data.zero_()
+            else:
+                parameter.data.copy_(created.values)
+            set_loader(parameter, _recording(created.loader, self.moec_loaded.setdefault(name, set())))
 
     def get_triton_quant_info(self, layer: Any) -> Any:
         raise NotSupported(f"layer {layer.layer_name}: the weights are packed for moec; SGLang's kernels cannot read them")
 
     get_marlin_quant_info = apply_weights_with_router_logits = apply_without_routing_weights = get_triton_quant_info
+
+
+@dataclass
+class Created:
+    """A parameter as SGLang's method created it."""
+
+    shape: torch.Size
+    dtype: torch.dtype
+    loader: Any
+    values: torch.Tensor | None
+    """The values of a small parameter; SGLang's loaders of scales compare them. None: zeros."""
+
+
+def _recording(loader: Any, calls: set[Any]) -> Any:
+    """Returns a loader that also adds the shard and the expert of each call to `calls`."""
+
+    @functools.wraps(loader)
+    def load(
+        param: Any, loaded_weight: Any, weight_name: str = "", shard_id: Any = None, expert_id: Any = None, **options: Any
+    ) -> None:
+        loader(param, loaded_weight, weight_name, shard_id=shard_id, expert_id=expert_id, **options)
+        calls.add((shard_id, expert_id))
+
+    return load
+
+
+def _created(layer: Any) -> dict[str, Created]:
+    made = {}
+    for name in parameters_of(layer):
+        parameter = getattr(layer, name)
+        values = parameter.data.clone() if parameter.numel() <= SMALL * layer.num_experts else None
+        made[name] = Created(parameter.shape, parameter.dtype, getattr(parameter, "weight_loader", None), values)
+    return made
 
 
 _classes: dict[Any, Any] = {}
@@ -129,7 +218,8 @@ def _asked(result: Any, layer: Any, *args: Any, **options: Any) -> None:
         _journal.leave(name, ENGINE.refuse_or_leave(_choice, name, reason), method)
         return
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
-    method.moec_plan, method.moec_layer = plan, None
+    method.moec_plan, method.moec_layer, method.moec_loaded, method.moec_refused = plan, None, None, ""
+    method.moec_created = _created(layer)
     # SGLang reads these attributes to choose the format of the router's result and the numbering of its ids.
     layer.runner_backend = layer.moe_runner_config.runner_backend = None
     layer._set_runner_flags()

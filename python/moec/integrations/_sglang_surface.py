@@ -29,6 +29,10 @@ SURFACE = Surface(
         ),
         # Functions that moec calls.
         Used(_LAYER, "FusedMoE._set_runner_flags", given=()),
+        Used(_LAYER, "FusedMoE._map_global_expert_id_to_local_expert_id", given=("expert_id",)),
+        Used(
+            _LAYER, "FusedMoE.weight_loader", given=("param", "loaded_weight", "weight_name", "shard_id", "expert_id"),
+        ),
         Used(_LAYER, "create_moe_dispatcher", given=("moe_runner_config", "quant_method")),
         Used(f"{_MOE}.token_dispatcher", "StandardCombineInput", given=("hidden_states",)),
         Used(f"{_MOE}.topk", "TopKOutputChecker.format_is_standard", given=("topk_output",)),

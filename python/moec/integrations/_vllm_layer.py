@@ -20,7 +20,7 @@ from moec.comm import Communicator
 from moec.errors import InvalidArgument, NotSupported
 from moec.integrations import _vllm_balance, _vllm_ranks
 from moec.integrations._engine import Choice, Refused
-from moec.integrations._packing import Journal, Packing, expert_rows, parameters_of, taken_class
+from moec.integrations._packing import Journal, Packing, expert_rows, not_loaded, parameters_of, taken_class
 from moec.integrations._vllm_experts import kernel_of, run
 from moec.integrations._vllm_plan import Plan, plan_of
 from moec.integrations._vllm_surface import SURFACE
@@ -129,7 +129,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if balances(layer):
             self.moec_refused = "weights came again, which vLLM places as at the start, whatever experts EPLB has moved since"
         else:
-            self.moec_refused = not_loaded(layer, self.moec_packing.needed)
+            self.moec_refused = incomplete(layer, self.moec_packing.needed)
         if self.moec_refused:
             raise NotSupported(f"layer {layer.layer_name}: {self.moec_refused}")
         self.moec_packing.reload(layer, moec_layer)
@@ -207,7 +207,7 @@ def balances(layer: Any) -> bool:
     return bool(layer.moe_config.moe_parallel_config.enable_eplb)
 
 
-def not_loaded(layer: Any, needed: set[str]) -> str:
+def incomplete(layer: Any, needed: set[str]) -> str:
     """Returns the parameters that vLLM did not load completely in a reload; "" if all were loaded.
 
     vLLM counts elements, but processes a layer even if its count is too small or too large. `needed`: the parameters that must be
@@ -221,20 +221,7 @@ def not_loaded(layer: Any, needed: set[str]) -> str:
     loaded: dict[str, set[Any]] = collections.defaultdict(set)
     for name, given in info.loaded_weights:
         loaded[name].add((given.arguments.get("shard_id"), given.arguments.get("expert_id")))
-    lacking = []
-    for name in sorted(needed):
-        # The parameters of a matrix are loaded the same way: as parts of each expert, or as one tensor.
-        parts = set().union(*(loaded[each] for each in needed if each[:3] == name[:3]))
-        shards = {shard for shard, _ in parts}
-        if shards & {"w1", "w3"} and layer.moe_config.is_act_and_mul:
-            shards |= {"w1", "w3"}
-        by_expert = any(expert is not None for _, expert in parts)
-        wanted = {(shard, expert) for shard in shards for expert in (local if by_expert else [None])}
-        absent = wanted - loaded[name]
-        if absent or not parts:
-            experts = sorted({expert for _, expert in absent if expert is not None})
-            lacking.append(f"{name} of experts {', '.join(map(str, experts))}" if experts else name)
-    return f"the weights came again in part, without {'; '.join(lacking)}" if lacking else ""
+    return not_loaded(loaded, needed, local, gated=layer.moe_config.is_act_and_mul)
 
 
 def _kernel(layer: Any, plan: Plan, moec_layer: Layer) -> Any:
