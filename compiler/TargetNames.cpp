@@ -182,11 +182,16 @@ Error compiler::unknownArch(const std::string &word) {
 }
 
 /// Warns if another arch of the same compute capability supports engines that
-/// this arch lacks.
+/// this arch lacks, and `archs` has no such arch.
 static void warnOfTwin(const Architecture &arch,
                        const std::vector<std::string> &archs) {
   const Architecture *twin = catalog::betterTwin(arch);
-  if (!twin || std::ranges::find(archs, std::string(twin->name)) != archs.end())
+  const auto isTwin = [&](const std::string &name) {
+    const Architecture *other = catalog::find(catalog::kArchitectures, name);
+    return other && other->major == arch.major && other->minor == arch.minor &&
+           !catalog::betterTwin(*other);
+  };
+  if (!twin || std::ranges::any_of(archs, isTwin))
     return;
   std::vector<std::string_view> engines;
   for (const catalog::Engine &engine : catalog::kEngines)
@@ -195,8 +200,8 @@ static void warnOfTwin(const Architecture &arch,
         !arch.features.firstMissing(engine.features).empty())
       engines.push_back(engine.name);
   log(LogLevel::Warning,
-      "arch {} has no {}, which {} has on the same GPUs: kernels for {} are "
-      "slower there; say {} for them",
+      "arch {} has no {}, which {} has on the same GPUs: kernels for {} have "
+      "older instructions; say {} for those GPUs",
       arch.name, listOf(engines, "and", false), twin->name, arch.name,
       twin->name);
 }

@@ -498,6 +498,18 @@ ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
   return summary;
 }
 
+/// Appends to the evidence of a target how to get another engine, if no GPU has
+/// run its engine.
+void addEvidenceOfEngine(ordered_json &target) {
+  const auto *engine =
+      catalog::find(catalog::kEngines, target.value("engine", ""));
+  if (engine && !catalog::hasRunOnGpu(*engine))
+    target["evidence"] = fmt::format(
+        "{0}. No GPU has run engine '{1}'; --exclude={1} or MOEC_EXCLUDE={1} "
+        "chooses another one",
+        target["evidence"].get<std::string>(), engine->name);
+}
+
 } // namespace
 
 Result<ordered_json>
@@ -524,6 +536,7 @@ moec::compiler::explainJson(mlir::ModuleOp scheduled, const Manifest &manifest,
     json["ran_on_gpu"] = catalog::kArchsOfGpus.contains(target.arch);
     json["evidence"] = catalog::evidenceOf(target.arch);
     addReport(json, program);
+    addEvidenceOfEngine(json);
     json["weights"] = weightsJson(manifest, target);
     json["variants"] = ordered_json::array();
     for (const Variant &variant : target.variants)

@@ -51,9 +51,14 @@ Engines compiler::servingEngines(moe::ReportAttr report,
   const std::string lhs = elementTypeOf(matmul.getLhs());
   const bool converts = matmul.getRealization() != moe::Realization::Native;
   const std::string rhs = elementTypeOf(matmul.getRhs());
+  // Reports do not refuse every engine that the arch lacks.
+  const WordList features = matmul->getParentOfType<moe::ProgramOp>()
+                                .getTarget()
+                                .getArchRow()
+                                .features;
   for (const Engine *engine : allEngines()) {
     const catalog::Engine &row = engine->row;
-    if (row.multipliesPlain && !row.onlyIfAsked &&
+    if (row.multipliesPlain && features.firstMissing(row.features).empty() &&
         !report.getRefusalOf(row.name) &&
         report.getEngine() != StringRef(row.name) && backend &&
         backend->engines.contains(row.name) &&

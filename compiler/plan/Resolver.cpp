@@ -324,18 +324,6 @@ static std::optional<Reason> whyNotAsked(const Pair &candidate,
   return std::nullopt;
 }
 
-/// Returns the reason why an engine is not chosen unless the user names it, or
-/// nullopt.
-static std::optional<Reason> whyNotUnasked(const catalog::Engine &engine,
-                                           const Choices &choices) {
-  if (!engine.onlyIfAsked || choices.engine == engine.name)
-    return std::nullopt;
-  return Reason{"never_run",
-                fmt::format("no GPU has run kernels of engine '{0}', small "
-                            "layers ran on the emulator; --engine={0} takes it",
-                            engine.name)};
-}
-
 /// Returns the reason why the realization is rejected for every backend and
 /// engine, or nullopt.
 static std::optional<Reason> whyImpossible(const LayerFacts &layer,
@@ -371,19 +359,17 @@ static std::vector<Pair> pairsFor(const LayerFacts &layer,
                                   const Architecture &arch,
                                   const Choices &choices) {
   // An engine is evaluated if it supports the layer's kind of weights, or if
-  // the user names it. Two kinds of engines are evaluated only on archs that
-  // have their instructions: engines that must be named by the user, so that
-  // the report can suggest them, and block-scaled engines for power-of-two
-  // group scales, which other engines can replace.
+  // the user names it. If the layer has no block-scaled operands, block-scaled
+  // engines are evaluated only on archs that have their instructions.
   const auto isFor = [&](const catalog::Engine &e) {
     const bool has = arch.features.firstMissing(e.features).empty();
     return e.name == choices.engine ||
-           ((!e.onlyIfAsked || has) &&
-            (layer.blocks
+           ((layer.blocks
                  ? layer.blocks->engines.contains(e.name)
-                 : e.multipliesPlain ||
-                       (has && layer.powerGroups &&
-                        layer.powerGroups->engines.contains(e.name))) &&
+                 : (has || !e.scalesBlocks) &&
+                       (e.multipliesPlain ||
+                        (layer.powerGroups &&
+                         layer.powerGroups->engines.contains(e.name)))) &&
             (layer.codes.empty() ? e.orders.contains("rows")
                                  : !e.weights.empty()));
   };
@@ -442,8 +428,6 @@ static std::vector<Candidate> judge(const LayerFacts &layer,
     for (const Predicate predicate : kPredicates)
       if (!reason)
         reason = predicate(layer, arch, pair);
-    if (!reason)
-      reason = whyNotUnasked(*pair.engine, choices);
     if (reason)
       std::tie(made.code, made.reason) =
           std::pair(reason->code, reason->sentence);
@@ -516,9 +500,9 @@ static void choose(Resolution &resolution, const std::string &decided) {
       continue;
     }
     // Candidates that the user excluded do not count as degradation.
-    const bool isUnwanted =
-        candidate.code == "not_requested" || candidate.code == "excluded" ||
-        candidate.code == "not_allowed" || candidate.code == "never_run";
+    const bool isUnwanted = candidate.code == "not_requested" ||
+                            candidate.code == "excluded" ||
+                            candidate.code == "not_allowed";
     if (isOpen && resolution.degraded.empty() && !isUnwanted)
       resolution.degraded = fmt::format(
           "{}, since {}",

@@ -55,9 +55,6 @@ struct Engine {
   bool scalesBlocks = false;
   /// The engine multiplies operands without block scales.
   bool multipliesPlain = true;
-  /// The engine is used only if the caller names it, because its kernels have
-  /// not run on a GPU.
-  bool onlyIfAsked = false;
 };
 
 /// All element types that moe/math/codes.cuh decodes.
@@ -74,8 +71,8 @@ inline constexpr Engine kEngines[] = {
      .policy = "moe::mma::MmaSyncScaled", .priority = 12, .scalesBlocks = true, .multipliesPlain = false},
     {.name = "mma_sync", .elements = "f16 bf16 f8E4M3FN i8", .features = "mma_sync cp_async", .policy = "moe::mma::MmaSync", .priority = 10,
      .weights = kCodes, .orders = "fragment rows", .fragmentPolicy = "moe::mma::MmaSyncSlabs"},
-    {.name = "tcgen05", .elements = "f16 bf16 f8E4M3FN f4E2M1FN", .features = "tcgen05 tma", .policy = "moe::mma::Tcgen05", .priority = 5,
-     .warpSpecialized = true, .scalesBlocks = true, .onlyIfAsked = true},
+    {.name = "tcgen05", .elements = "f16 bf16 f8E4M3FN f4E2M1FN", .features = "tcgen05 tma", .policy = "moe::mma::Tcgen05", .priority = 18,
+     .warpSpecialized = true, .scalesBlocks = true},
     {.name = "simt", .elements = "f32 f16 bf16 f8E4M3FN i8", .policy = "moe::mma::Simt", .priority = 0, .weights = kCodes},
     {.name = "gemv", .elements = "f32 f16 bf16 f8E4M3FN", .features = "mma_sync cp_async", .priority = -1, .mostTokens = 8,
      .weights = "f8E4M3FN f8E5M2 f4E2M1FN i8 i4", .orders = "fragment"},
@@ -84,17 +81,18 @@ inline constexpr Engine kEngines[] = {
 
 /// Returns the arch of the same compute capability that has an engine which
 /// `arch` lacks, such as sm_90a for sm_90, or null. Ignores engines that
-/// multiply only block-scaled operands, and engines that are used only if the
-/// caller names them.
+/// multiply only block-scaled operands. Of several archs returns the family,
+/// which more GPUs run, such as sm_100f for sm_100.
 constexpr const Architecture *betterTwin(const Architecture &arch) {
+  const Architecture *best = nullptr;
   for (const Architecture &twin : kArchitectures)
     if (twin.major == arch.major && twin.minor == arch.minor)
       for (const Engine &engine : kEngines)
-        if (engine.multipliesPlain && !engine.onlyIfAsked &&
+        if (engine.multipliesPlain &&
             twin.features.firstMissing(engine.features).empty() &&
             !arch.features.firstMissing(engine.features).empty())
-          return &twin;
-  return nullptr;
+          best = &twin;
+  return best;
 }
 
 /// The engines that multiply tiles, for any number of tokens.

@@ -1,19 +1,20 @@
-//===- Evidence.h - archs on which kernels have run -------------*- C++ -*-===//
+//===- Evidence.h - what has run kernels ------------------------*- C++ -*-===//
 //
 // Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 // SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 //
 //===----------------------------------------------------------------------===//
 //
-// Archs whose kernels have run, for reports; docs/status.md lists the runs. The
-// test emulator.emulated fails if a list does not match the archs that it ran.
+// Archs and engines whose kernels have run, for reports; docs/status.md lists
+// the runs. The test emulator.emulated fails if a list does not match the archs
+// that it ran.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef MOEC_DIALECT_CATALOG_EVIDENCE_H
 #define MOEC_DIALECT_CATALOG_EVIDENCE_H
 
-#include "runtime/support/WordList.h"
+#include "dialect/catalog/Engines.h"
 
 namespace moec::catalog {
 
@@ -30,6 +31,16 @@ constexpr std::string_view evidenceOf(std::string_view arch) {
   if (kEmulatedArchs.contains(arch))
     return "emulated, never run on this GPU: small layers ran on the emulator";
   return "never run on this GPU: its kernels were only compiled";
+}
+
+/// Returns true if a GPU has run kernels of the engine, on any arch.
+constexpr bool hasRunOnGpu(const Engine &engine) {
+  for (const std::string_view arch : kArchsOfGpus)
+    if (find(kArchitectures, arch)
+            ->features.firstMissing(engine.features)
+            .empty())
+      return true;
+  return false;
 }
 
 } // namespace moec::catalog

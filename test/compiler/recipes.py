@@ -13,7 +13,7 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-ENGINE_ROW = '    {.name = "stub", .elements = "bf16", .policy = "moe::mma::Stub", .priority = -2, .onlyIfAsked = true},\n'
+ENGINE_ROW = '    {.name = "stub", .elements = "bf16", .policy = "moe::mma::Stub", .priority = -2},\n'
 # Each virtual member that Engine.h asks for.
 ENGINE_MEMBERS = {
     "tileRules": "std::span<const TileRule> tileRules() const override { return kRules; }",

@@ -77,7 +77,6 @@ int main() {
                                {"features", words(row.features)},
                                {"orders", words(row.orders)},
                                {"multiplies_plain", row.multipliesPlain},
-                               {"only_if_asked", row.onlyIfAsked},
                                {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)
     rows["backends"].push_back({{"name", row.name},

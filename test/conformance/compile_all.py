@@ -130,10 +130,10 @@ def choose(rows, everything):
             # Rows that come by expert: what their kernels add is the same for every activation and method.
             if arch["name"] in PREFERRED and batched:
                 chosen.append((arch["name"], scheme, *batched[0], [(gated, methods[0], True)]))
-        # Engines that serve only a caller who names them.
+        # Engines whose accumulators are in tensor memory: each scheme, of blocks too.
         if arch["name"] in REPRESENTATIVES:
             chosen += [(arch["name"], scheme, backend["name"], engine, [(gated, methods[0], True), (ungated, methods[0], False)])
-                       for scheme, backend, engine in testing.asked_ways(rows, arch) if everything or backend["format"] == "standard"]
+                       for scheme, backend, engine in testing.tensor_memory_ways(rows, arch) if everything or backend["format"] == "standard"]
     return chosen
 
 

@@ -360,13 +360,13 @@ def pairs(rows, every):
 
 def ways(rows, scheme, formats=("standard",)):
     """(backend, engine) pairs whose rows admit the scheme's element types, of backends for layers of these formats; the compiler
-    has the last word. Engines of few schemes, and those that serve only a caller who names them, have cases of their own (block_ways,
-    asked_ways)."""
+    has the last word. Engines that multiply only operands with scales of blocks, and those whose accumulators are in tensor memory, have
+    cases of their own (block_ways, tensor_memory_ways)."""
     for backend in (row for row in rows["backends"] if row["format"] in formats):
         for engine in rows["engines"]:
             if engine["name"] not in [*backend["engines"], backend["few_tokens"]] or multiplied(scheme) not in engine["elements"]:
                 continue
-            if not engine["multiplies_plain"] or engine["only_if_asked"]:
+            if not engine["multiplies_plain"] or has_tensor_memory(engine):
                 continue
             is_native = scheme["w1"] == multiplied(scheme)
             if engine["most_tokens"] and not is_native and (is_emulated(scheme) or multiplied(scheme) not in ("bf16", "f16")):
@@ -392,10 +392,15 @@ def block_ways(rows):
                     yield scheme, backend, engine
 
 
-def asked_ways(rows, arch):
-    """(scheme, backend, engine) of the engines that serve an arch only if the caller names them."""
+def has_tensor_memory(engine):
+    """Whether the engine's accumulators are in tensor memory."""
+    return "tcgen05" in engine["features"]
+
+
+def tensor_memory_ways(rows, arch):
+    """(scheme, backend, engine) of the engines of an arch whose accumulators are in tensor memory."""
     for engine in rows["engines"]:
-        if not engine["only_if_asked"] or not set(engine["features"]) <= set(arch["features"]):
+        if not has_tensor_memory(engine) or not set(engine["features"]) <= set(arch["features"]):
             continue
         for scheme in rows["schemes"]:
             for backend in rows["backends"]:

@@ -145,7 +145,10 @@ TEST(Catalog, ATwinHasMoreEngines) {
   EXPECT_EQ(twinOf("sm_90"), "sm_90a");
   EXPECT_EQ(twinOf("sm_90a"), "");
   EXPECT_EQ(twinOf("sm_80"), "");
-  EXPECT_EQ(twinOf("sm_100"), "");
+  // The family, which more GPUs run.
+  EXPECT_EQ(twinOf("sm_100"), "sm_100f");
+  EXPECT_EQ(twinOf("sm_100a"), "");
+  EXPECT_EQ(twinOf("sm_120"), "");
 }
 
 TEST(Catalog, SomeArchHasEachFeatureThatIsNeeded) {

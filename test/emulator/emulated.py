@@ -44,12 +44,12 @@ TOKENS = "1,21"
 BLOCK_ARCH = "sm_120f"
 BLOCK_SHAPE = {"num_experts": 3, "top_k": 2, "hidden_size": 416, "intermediate_size": 160}
 BLOCK_TOKENS = 160
-# The layer for engines that serve only a caller who names them: sizes end in the middle of a tile and of a stage, and tiles have 64 and
+# The layer for engines whose accumulators are in tensor memory: sizes end in the middle of a tile and of a stage, and tiles have 64 and
 # 128 rows.
-ASKED_ARCH = "sm_100f"
-ASKED_SHAPE = {"num_experts": 5, "top_k": 2, "hidden_size": 328, "intermediate_size": 200}
-ASKED_SHAPE_OF_BYTES = {"num_experts": 5, "top_k": 2, "hidden_size": 336, "intermediate_size": 208}
-ASKED_TOKENS = 160
+TENSOR_MEMORY_ARCH = "sm_100f"
+TENSOR_MEMORY_SHAPE = {"num_experts": 5, "top_k": 2, "hidden_size": 328, "intermediate_size": 200}
+TENSOR_MEMORY_SHAPE_OF_BYTES = {"num_experts": 5, "top_k": 2, "hidden_size": 336, "intermediate_size": 208}
+TENSOR_MEMORY_TOKENS = 160
 WIDE_TOKENS = "1,3,8"
 MAX_TOKENS = 32
 SEED = 2
@@ -127,11 +127,11 @@ def twin_packages(rows):
                 continue
             of_blocks = [(scheme, backend["name"]) for scheme, backend, each in testing.block_ways(rows)
                          if each == engine["name"] and backend["format"] == "standard"]
-            asked = [(scheme, backend["name"]) for scheme, backend, each in testing.asked_ways(rows, archs[name])
-                     if each == engine["name"] and backend["format"] == "standard"]
+            of_memory = [(scheme, backend["name"]) for scheme, backend, each in testing.tensor_memory_ways(rows, archs[name])
+                         if each == engine["name"] and backend["format"] == "standard"]
             usual = [(scheme, backend) for scheme in rows["schemes"] for backend, each in testing.ways_on(rows, scheme, archs[name])
                      if each == engine["name"]]
-            ways = of_blocks or asked or usual
+            ways = of_blocks or of_memory or usual
             scheme, backend = ways[(number * len(ways) // len(TWINS) + number) % len(ways)]
             timing = TIMINGS[number % len(TIMINGS)]
             shape = testing.sized_for(rows, engine["name"], SHAPE, scheme)
@@ -141,17 +141,17 @@ def twin_packages(rows):
                           [f"--tokens={TOKENS}"], testing.emulator_settings(name, scheme["name"], timing))
 
 
-# Ranks of the layers that engines get by name, in turn.
-ASKED_RANKS = [{}, {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, {},
+# Ranks of the layers of these engines, in turn.
+TENSOR_MEMORY_RANKS = [{}, {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1, "use_ep": True}}, {},
                {"moe_parallel_config": {"tp_size": 2, "tp_rank": 1}, "intermediate_size": 416}]
 
 
-def asked_packages(rows):
-    """Packages of the engines that serve only a caller who names them, as packages() has them."""
-    arch = next(row for row in rows["archs"] if row["name"] == ASKED_ARCH)
-    for number, (scheme, backend, engine) in enumerate(testing.asked_ways(rows, arch)):
+def tensor_memory_packages(rows):
+    """Packages of the engines whose accumulators are in tensor memory, as packages() has them."""
+    arch = next(row for row in rows["archs"] if row["name"] == TENSOR_MEMORY_ARCH)
+    for number, (scheme, backend, engine) in enumerate(testing.tensor_memory_ways(rows, arch)):
         batched = backend["format"] == "batched"
-        shape = ASKED_SHAPE if testing.is_plain(scheme) else ASKED_SHAPE_OF_BYTES
+        shape = TENSOR_MEMORY_SHAPE if testing.is_plain(scheme) else TENSOR_MEMORY_SHAPE_OF_BYTES
         if testing.scales_blocks(scheme, engine):
             shape = {**BLOCK_SHAPE, "hidden_size": 384 if batched else BLOCK_SHAPE["hidden_size"]}
         timing = TIMINGS[number // 2 % len(TIMINGS)]
@@ -163,10 +163,10 @@ def asked_packages(rows):
             layer = {**layer, **testing.NO_METHOD, "activation_format": "batched"}
             del layer["routing_method"]
         else:
-            layer = {**layer, **ASKED_RANKS[number // 2 % len(ASKED_RANKS)]}
-        yield Package(f"{ASKED_ARCH}-{scheme['name']}-{backend['name']}-{engine}-{activation['name']}-{timing}", ASKED_ARCH, engine, layer,
-                      [f"--backend={backend['name']}", f"--engine={engine}", f"--max-tokens={ASKED_TOKENS}"],
-                      [f"--tokens=1,17,{ASKED_TOKENS}"], testing.emulator_settings(ASKED_ARCH, scheme["name"], timing))
+            layer = {**layer, **TENSOR_MEMORY_RANKS[number // 2 % len(TENSOR_MEMORY_RANKS)]}
+        yield Package(f"{TENSOR_MEMORY_ARCH}-{scheme['name']}-{backend['name']}-{engine}-{activation['name']}-{timing}", TENSOR_MEMORY_ARCH, engine, layer,
+                      [f"--backend={backend['name']}", f"--engine={engine}", f"--max-tokens={TENSOR_MEMORY_TOKENS}"],
+                      [f"--tokens=1,17,{TENSOR_MEMORY_TOKENS}"], testing.emulator_settings(TENSOR_MEMORY_ARCH, scheme["name"], timing))
 
 
 # Options that no row of the catalog has: an arch, the routing method that takes them, and the layer's keys and values.
@@ -225,7 +225,7 @@ def packages(rows, every):
     yield from wide_packages(rows)
     yield from block_packages(rows, every)
     yield from twin_packages(rows)
-    yield from asked_packages(rows)
+    yield from tensor_memory_packages(rows)
     yield from option_packages(rows)
     archs = {arch["name"]: arch for arch in rows["archs"]}
     turn, used = 0, collections.Counter()

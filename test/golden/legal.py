@@ -68,7 +68,6 @@ A code in parentheses refuses the realization, or the engines in front of it. [`
 | `feature_missing` | the arch lacks a feature that the realization or the engine needs |
 | `engine_missing` | the arch has the instruction, or none exists, and no engine of moec multiplies the operands so |
 | `dtype_not_supported`, `quant_not_supported` | the engine does not multiply these types, or not with these scales |
-| `never_run` | the engine would serve, and no GPU has run its kernels: `--engine` takes it |
 | `not_allowed` | the realization would serve, and is another layer |
 
 The layer of this page has hidden size 512, intermediate size 384 and x in bf16. Other sizes may be refused.

@@ -249,8 +249,9 @@ TEST(TargetNames, AnArchWithABetterTwinIsWarnedOf) {
   EXPECT_EQ(warned({"sm_90", "sm_90a"}), "");
   EXPECT_EQ(warned({"sm_80", "sm_90"}),
             "arch sm_90 has no wgmma and wgmma_rs, which sm_90a has on the "
-            "same GPUs: kernels for sm_90 are slower there; say sm_90a for "
-            "them");
+            "same GPUs: kernels for sm_90 have older instructions; say sm_90a "
+            "for those GPUs");
+  EXPECT_EQ(warned({"sm_100", "sm_100a"}), "");
 }
 
 TEST(TargetNames, ArchsAndGpusAreWordsForEachOther) {

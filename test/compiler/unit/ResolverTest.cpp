@@ -58,7 +58,7 @@ TEST(Resolver, TakesTheHighestPriorityThatServes) {
 }
 
 TEST(Resolver, WgmmaNeedsAnArchThatHasIt) {
-  for (const char *arch : {"sm_80", "sm_90", "sm_100a", "sm_120a"})
+  for (const char *arch : {"sm_80", "sm_90", "sm_100", "sm_120a"})
     EXPECT_EQ(winner(ask(layerOf("bf16"), arch, "", "")), "grouped mma_sync");
 }
 
@@ -196,31 +196,24 @@ TEST(Resolver, AnEngineOfFewTokensIsNeverTheProgramsOwn) {
     EXPECT_NE(refused.engine, "gemv");
 }
 
-TEST(Resolver, AnEngineThatNoGpuHasRunServesWhoNamesIt) {
+TEST(Resolver, ArchsWithTensorMemoryTakeTheirEngine) {
   for (const char *type : {"bf16", "f16", "f8E4M3FN"}) {
     LayerFacts layer = layerOf(type);
     if (layer.elementTypes.front() == "f8E4M3FN")
       layer.quantized = true, layer.scheme = "fp8_channel";
-    auto named = ask(layer, "sm_100f", "", "tcgen05");
-    EXPECT_EQ(winner(named), "grouped tcgen05");
-    EXPECT_EQ(named->realization, "native");
-    auto other = ask(layer, "sm_100f", "", "");
-    EXPECT_EQ(winner(other), "grouped mma_sync");
-    const std::vector<Candidate> refused = refusedOf(other);
-    ASSERT_EQ(refused.size(), 2U);
+    auto open = ask(layer, "sm_100f", "", "");
+    EXPECT_EQ(winner(open), "grouped tcgen05");
+    EXPECT_EQ(open->realization, "native");
+    const std::vector<Candidate> refused = refusedOf(open);
+    ASSERT_EQ(refused.size(), 1U);
     EXPECT_EQ(refused[0].engine, "wgmma");
-    EXPECT_EQ(refused[1].engine, "tcgen05");
-    EXPECT_EQ(refused[1].code, "never_run");
-    EXPECT_EQ(refused[1].reason,
-              "no GPU has run kernels of engine 'tcgen05', small layers ran on "
-              "the emulator; --engine=tcgen05 takes it");
+    Choices choices;
+    choices.exclude = {"tcgen05"};
+    auto without = resolve({layer}, "sm_100f", choices);
+    EXPECT_EQ(winner(without), "grouped mma_sync");
+    EXPECT_EQ(without->degraded, "");
   }
-  // It stands in nobody's way, and other archs do not name it.
-  Choices choices;
-  choices.exclude = {"wgmma", "mma_sync"};
-  auto without = resolve({layerOf("bf16")}, "sm_100f", choices);
-  EXPECT_EQ(winner(without), "grouped simt");
-  EXPECT_EQ(without->degraded, "");
+  // Reports on other archs do not name it, unless the user does.
   const auto hopper = ask(layerOf("bf16"), "sm_90a", "", "");
   ASSERT_TRUE(hopper);
   for (const Candidate &candidate : hopper->candidates)
