@@ -84,6 +84,32 @@ TEST(CostModel, Occupancy) {
   EXPECT_EQ(occupancy(p, s, hardware), 0);
 }
 
+/// The longest part names the bound; the fill does if it is longer than each.
+TEST(CostModel, TheLongestPartIsTheBound) {
+  const auto boundOf = [](double memory, double l2, double compute,
+                          double convert, double fill) {
+    Cost cost;
+    cost.memorySeconds = memory, cost.l2Seconds = l2;
+    cost.computeSeconds = compute, cost.convertSeconds = convert;
+    cost.fillSeconds = fill;
+    return cost.bound();
+  };
+  EXPECT_EQ(boundOf(4, 3, 2, 1, 4), "memory");
+  EXPECT_EQ(boundOf(3, 4, 2, 1, 4), "l2");
+  EXPECT_EQ(boundOf(1, 2, 4, 3, 4), "compute");
+  EXPECT_EQ(boundOf(1, 2, 3, 4, 4), "convert");
+  EXPECT_EQ(boundOf(4, 3, 2, 1, 4.5), "latency");
+}
+
+/// The first of several schedules that cost the same is taken.
+TEST(CostModel, TheFirstOfEqualSchedulesWins) {
+  const MatmulProblem p = gateUp(1, 512, 64);
+  Schedule first = roles(64), second = first;
+  first.source = "first", second.source = "second";
+  EXPECT_EQ(best(p, {first, second}, h100()).source, "first");
+  EXPECT_EQ(best(p, {second, first}, h100()).source, "second");
+}
+
 TEST(CostModel, DecodeKeepsEnoughBytesInFlight) {
   MatmulProblem p = gateUp(1, 256, 16);
   Schedule s = best(p, engines::mma_sync().candidates(p, h100()), h100());

@@ -81,6 +81,34 @@ TEST(Histogram, ChancesAddUpToThePairsOfAToken) {
   EXPECT_NEAR(even.front().chance, 0.125, 1e-9);
 }
 
+/// The counts that are summed have all but a millionth of the rows.
+TEST(ExpertRows, TheTailsOfTheCountsAreSummed) {
+  for (const double chance : {0.01, 0.5, 0.97})
+    for (const int64_t tokens : {10, 1000, 20000})
+      EXPECT_NEAR(ExpertRows(tokens, {{3, chance}}).tiles(1, 1, false).rows,
+                  3 * chance * double(tokens),
+                  1e-6 * 3 * chance * double(tokens))
+          << chance << " of " << tokens;
+}
+
+/// Steps that do not divide a tile may leave the last tile without rows.
+TEST(ExpertRows, ALastTileMayBeEmpty) {
+  const ExpertRows rows(100, {{1, 1.0}});
+  EXPECT_NEAR(rows.tiles(48, 32, true).rows, 2 * 64, 1e-9);
+  EXPECT_NEAR(rows.tiles(48, 32, true).count, 3, 1e-9);
+}
+
+/// All tokens choose the hot experts; the others share the rest of the pairs.
+TEST(Histogram, HotExpertsTakeWhatTheyCan) {
+  const auto few = *histogramOf("hot:2").chances(8, 3);
+  ASSERT_EQ(few.size(), 2u);
+  EXPECT_EQ(few[0].experts, 2);
+  EXPECT_NEAR(few[0].chance, 1, 1e-12);
+  EXPECT_EQ(few[1].experts, 6);
+  EXPECT_NEAR(few[1].chance, 1.0 / 6, 1e-12);
+  EXPECT_NEAR((*histogramOf("hot:6").chances(8, 3)).front().chance, 0.5, 1e-12);
+}
+
 TEST(Histogram, AFractionIsUsed) {
   for (const auto &[text, used] :
        {std::pair("used:0.5", 64), {"used:0.25", 32}, {"used:1", 128}}) {

@@ -310,3 +310,61 @@ TEST(Split, OneTileInFourCtasOfFewExperts) {
   // A tile of groups that are quantized is several, one after the other.
   EXPECT_FALSE(splits([](MatmulProblem &q) { q.groupColumns = 128; }));
 }
+
+/// Each condition of a rule is about one member of a problem, holds at its
+/// limit, and not one beyond it.
+TEST(Rules, EachConditionHoldsUpToItsLimit) {
+  MatmulProblem base = gateUp(1, 512, 64);
+  base.n = 1536, base.k = 2048;
+  struct Row {
+    const char *name;
+    When when;
+    void (*breaks)(MatmulProblem &);
+  };
+  const Row rows[] = {
+      {"elementBytes",
+       {.elementBytes = 2},
+       [](auto &p) { p.elementBytes = 1; }},
+      {"tileRows", {.tileRows = 64}, [](auto &p) { p.tileRows = 128; }},
+      {"first", {.first = true}, [](auto &p) { p.first = false; }},
+      {"groupScales",
+       {.groupScales = false},
+       [](auto &p) { p.groupScales = true; }},
+      {"addsFast", {.addsFast = false}, [](auto &p) { p.addsFast = true; }},
+      {"quantizesGroups",
+       {.quantizesGroups = false},
+       [](auto &p) { p.groupColumns = 128; }},
+      {"rowsByExpert",
+       {.rowsByExpert = false},
+       [](auto &p) { p.gather = false; }},
+      {"leastN", {.leastN = 1536}, [](auto &p) { p.n = 1535; }},
+      {"leastK", {.leastK = 2048}, [](auto &p) { p.k = 2047; }},
+      {"wholeN", {.wholeN = 512}, [](auto &p) { p.n += 256; }},
+      {"firstAbove",
+       {.firstAbove = 1536 * 2048 * 2 - 1},
+       [](auto &p) { p.n = 1535, p.k = 2048; }},
+      {"firstUpTo",
+       {.firstUpTo = 1536 * 2048 * 2},
+       [](auto &p) { p.n = 1537; }},
+      {"rowBytesUpTo", {.rowBytesUpTo = 4096}, [](auto &p) { p.k = 2049; }},
+      {"registers",
+       {.registers = Registers::None},
+       [](auto &p) { p.registers = Registers::Many; }},
+  };
+  const Engine &engine = engines::wgmma();
+  EXPECT_TRUE(engine.serves({}, base));
+  for (const Row &row : rows) {
+    EXPECT_TRUE(engine.serves(row.when, base)) << row.name;
+    MatmulProblem other = base;
+    row.breaks(other);
+    EXPECT_TRUE(engine.serves({}, other)) << row.name;
+    EXPECT_FALSE(engine.serves(row.when, other)) << row.name;
+  }
+  // Above the size of the first weight, not at it.
+  EXPECT_FALSE(engine.serves({.firstAbove = 1536 * 2048 * 2}, base));
+  // The second weight has half of the first one's elements.
+  MatmulProblem second = base;
+  second.first = false;
+  EXPECT_FALSE(engine.serves({.firstUpTo = 1536 * 2048 * 2}, second));
+  EXPECT_TRUE(engine.serves({.firstUpTo = 2 * 1536 * 2048 * 2}, second));
+}
