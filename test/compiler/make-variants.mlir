@@ -2,6 +2,7 @@
 // RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=engine=mma_sync --moe-make-variants --moe-make-variants %s | FileCheck %s
 // RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend --moe-make-variants %s | FileCheck %s --check-prefix=WGMMA
 // RUN: moec-opt "--moe-decompose-layer=arch=sm_90a max-tokens=200" --moe-choose-backend --moe-make-variants %s | FileCheck %s --check-prefix=SHORT
+// RUN: moec-opt --moe-decompose-layer=arch=sm_90a --moe-choose-weight-layout --moe-choose-backend=engine=mma_sync "--moe-make-variants=ranges=200-512-64-0,60000-65536-64-0,20-40-32-16,40-60-64-0,500-700-64-0,41-50-16-0,600-65537-64-0" %s | FileCheck %s --check-prefix=GIVEN
 
 // A sixteenth of the pairs goes to each expert: 8 rows an expert at 128 tokens.
 // CHECK-LABEL: moe.program @many_sm_90a
@@ -31,6 +32,21 @@
 // WGMMA: moe.permute experts = 128 tile_rows = 192 row_step = 16 block_tokens = 0
 // WGMMA: moe.variant @up_to_65536 tokens[2049, 65536]
 // WGMMA: moe.permute experts = 128 tile_rows = 256 row_step = 16 block_tokens = 0
+
+// Ranges of an input come in any order. Those that overlap an earlier one, or
+// end after the last token count, are left out.
+// GIVEN-LABEL: moe.program @many_sm_90a
+// GIVEN: moe.variant @up_to_19 tokens[1, 19] {
+// GIVEN: moe.variant @up_to_40 tokens[20, 40] tuned {
+// GIVEN: moe.permute experts = 128 tile_rows = 32 row_step = 16
+// GIVEN: moe.variant @up_to_50 tokens[41, 50] tuned {
+// GIVEN: moe.permute experts = 128 tile_rows = 16 block_tokens
+// GIVEN: moe.variant @up_to_128 tokens[51, 128] {
+// GIVEN: moe.variant @up_to_199 tokens[129, 199] {
+// GIVEN: moe.variant @up_to_512 tokens[200, 512] tuned {
+// GIVEN: moe.variant @up_to_59999 tokens[513, 59999] {
+// GIVEN: moe.variant @up_to_65536 tokens[60000, 65536] tuned {
+// GIVEN-LABEL: moe.program @few_sm_90a
 
 // SHORT-LABEL: moe.program @many_sm_90a
 // SHORT: moe.variant @up_to_4 tokens[1, 4] engine "gemv"
