@@ -48,7 +48,53 @@ TEST(Api, Queries) {
   ASSERT_EQ(moec_package_value(tiny.package, 11, &value), MOEC_OK);
   EXPECT_STREQ(value.name, "w13_packed");
   EXPECT_STREQ(value.may_alias, "w13");
+  std::string strided;
+  for (size_t i = 0; i < 12; ++i) {
+    ASSERT_EQ(moec_package_value(tiny.package, i, &value), MOEC_OK);
+    EXPECT_GT(value.alignment, 0) << value.name;
+    if (value.caller_row_stride)
+      strided += std::string(strided.empty() ? "" : " ") + value.name;
+  }
+  EXPECT_EQ(strided, "x");
+  // The last index is one below the count.
+  EXPECT_EQ(moec_package_value(tiny.package, 12, &value),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(),
+               "expected the index of a value below 12, got 12");
+  EXPECT_EQ(moec_package_value(nullptr, 0, &value), MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_package_value: package is NULL");
+  EXPECT_EQ(moec_package_value(tiny.package, 0, nullptr),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_package_value: value is NULL");
+  moec_variant any = {};
+  any.struct_size = sizeof(any);
+  size_t place = 0;
+  EXPECT_EQ(moec_package_variant(tiny.package, 2, &any), MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(),
+               "expected the index of a variant below 2, got 2");
+  EXPECT_EQ(moec_package_variant(nullptr, 0, &any), MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_package_variant: package is NULL");
+  EXPECT_EQ(moec_package_variant(tiny.package, 0, nullptr),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_package_variant: variant is NULL");
+  EXPECT_EQ(moec_package_variant_for(nullptr, 1, &place),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_package_variant_for: package is NULL");
+  EXPECT_EQ(moec_package_variant_for(tiny.package, 1, nullptr),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_STREQ(moec_last_error(), "moec_package_variant_for: index is NULL");
+  // A struct that holds nothing but its size is the smallest one.
+  any.struct_size = sizeof(size_t) - 1;
+  EXPECT_EQ(moec_package_variant(tiny.package, 0, &any), MOEC_INVALID_ARGUMENT);
+  any.struct_size = sizeof(size_t);
+  EXPECT_EQ(moec_package_variant(tiny.package, 0, &any), MOEC_OK);
+  EXPECT_EQ(any.name, nullptr);
   int64_t shape[3] = {};
+  EXPECT_EQ(moec_package_value_shape(tiny.package, "y", 1, shape),
+            MOEC_INVALID_ARGUMENT);
+  EXPECT_THAT(moec_last_error(),
+              testing::HasSubstr("package tiny has no value 'y'; it has x, "));
+  EXPECT_THAT(moec_last_error(), testing::EndsWith(", w13_packed"));
   ASSERT_EQ(moec_package_value_shape(tiny.package, "w13", 1, shape), MOEC_OK);
   EXPECT_THAT(shape, testing::ElementsAre(4, 32, 16));
   uint64_t bytes = 0;

@@ -54,6 +54,176 @@ TEST(LayerShape, Read) {
   EXPECT_EQ(read->w2.rows, 0);
 }
 
+static std::string textOf(const WeightFormat &format) {
+  return fmt::format("{} {} second {} zero {} rule {} [{}, {}]", format.element,
+                     format.scale, format.second, format.zeroPoint,
+                     format.scaleRule, format.groupRows, format.groupColumns);
+}
+
+static std::string textOf(const LayerShape &shape) {
+  return fmt::format(
+      "{}: experts {} shared {} sinks {} zero {}, local {} {} {}, hidden {}, "
+      "intermediate {} {} {}, shared {} {} {}, gated {} order {}, "
+      "w1 {} {} {}, w2 {} {} {}, {}, {}, bits {} index {} gate {} floats {} "
+      "left out {}",
+      shape.name, shape.experts, shape.shared, shape.sinks, shape.zeroExperts,
+      shape.localBegin, shape.localCount, shape.localStride, shape.hidden,
+      shape.intermediate, shape.columnBegin, shape.columns,
+      shape.sharedIntermediate, shape.sharedBegin, shape.sharedColumns,
+      shape.gated, shape.order.name, shape.w1.rows, shape.w1.columns,
+      shape.w1.secondPerRow, shape.w2.rows, shape.w2.columns,
+      shape.w2.secondPerRow, textOf(shape.format1), textOf(shape.format2),
+      shape.codeBits, shape.groupIndex, shape.sharedGate, shape.storesFloats,
+      shape.leftOut.empty() ? "nothing" : shape.leftOut.back());
+}
+
+static json fullLayer() {
+  return json::parse(R"({
+    "name": "full", "num_experts": 10, "n_shared_experts": 2,
+    "hidden_size": 64, "intermediate_size": 40,
+    "intermediate_size_per_partition": 8, "intermediate_begin": 24,
+    "local_experts": {"begin": 3, "count": 4, "stride": 2},
+    "routing": {"num_zero_experts": 5},
+    "shared_intermediate_size": 48, "shared_intermediate_begin": 12,
+    "shared_intermediate_size_per_partition": 36,
+    "activation": {"gated": false}, "gate_up_order": "interleaved",
+    "group_index": true, "shared_expert_gate": true, "weights_dtype": "bf16",
+    "left_out": [{"value": "a1_scale"}, {"value": "a2_scale"}],
+    "quant": {
+      "w1": {"group": [-1, 32], "second_per_row": true, "element_type": "i4",
+             "scale_type": "f16", "second_scale_type": "f32",
+             "zero_point_type": "i4", "scale_rule": "r1"},
+      "w2": {"group": [16, -1], "second_per_row": false,
+             "element_type": "f8E4M3FN", "scale_type": "bf16",
+             "scale_rule": "r2"}}})");
+}
+
+/// Each member is read from its own field.
+TEST(LayerShape, EveryMember) {
+  Result<LayerShape> read = LayerShape::read(fullLayer());
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(textOf(*read),
+            "full: experts 10 shared 2 sinks 0 zero 5, local 3 4 2, hidden 64, "
+            "intermediate 40 24 8, shared 48 12 36, gated false order "
+            "interleaved, w1 -1 32 true, w2 16 -1 false, "
+            "i4 f16 second true zero true rule r1 [-1, 32], "
+            "f8E4M3FN bf16 second false zero false rule r2 [16, -1], "
+            "bits 4 index true gate true floats true left out a2_scale");
+  EXPECT_TRUE(read->hasSharedMlp());
+  EXPECT_EQ(textOf(read->ofSharedMlp()),
+            "full: experts 10 shared 1 sinks 0 zero 5, local 10 1 1, hidden "
+            "64, intermediate 48 12 36, shared 48 12 36, gated false order "
+            "interleaved, w1 -1 32 true, w2 16 -1 false, "
+            "i4 f16 second true zero true rule r1 [-1, 32], "
+            "f8E4M3FN bf16 second false zero false rule r2 [16, -1], "
+            "bits 4 index true gate true floats true left out a2_scale");
+  json other = fullLayer();
+  std::swap(other["quant"]["w1"], other["quant"]["w2"]);
+  EXPECT_EQ(LayerShape::read(other)->codeBits, 8);
+  EXPECT_TRUE(LayerShape::read(other)->w2.secondPerRow);
+
+  const json least = json::parse(R"({
+    "num_experts": 4, "hidden_size": 64, "intermediate_size": 32,
+    "intermediate_size_per_partition": 16,
+    "local_experts": {"begin": 0, "count": 4}, "activation": {"gated": true},
+    "quant": {"w1": {"group": []}, "w2": {"group": []}}})");
+  read = LayerShape::read(least);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(textOf(*read),
+            ": experts 4 shared 0 sinks 0 zero 0, local 0 4 1, hidden 64, "
+            "intermediate 32 0 16, shared 0 0 0, gated true order gate_first, "
+            "w1 0 0 false, w2 0 0 false, "
+            "  second false zero false rule  [0, 0], "
+            "  second false zero false rule  [0, 0], "
+            "bits 8 index false gate false floats false left out nothing");
+  EXPECT_FALSE(read->hasSharedMlp());
+}
+
+/// The router's last experts are the shared ones.
+TEST(LayerShape, Sinks) {
+  json described = fullLayer();
+  described["routing"]["sinks"] = 3;
+  EXPECT_EQ(errorOf(described),
+            "layer.routing.sinks: expected 0 beside n_shared_experts");
+  described.erase("n_shared_experts");
+  Result<LayerShape> read = LayerShape::read(described);
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->experts, 7);
+  EXPECT_EQ(read->shared, 3);
+  EXPECT_EQ(read->sinks, 3);
+  described["routing"]["sinks"] = 10;
+  EXPECT_EQ(errorOf(described),
+            "layer.routing.sinks: expected an integer from 0 to 9");
+}
+
+/// Each bound at its last value and at the one after it.
+TEST(LayerShape, Bounds) {
+  const auto changed = [](std::string_view path, const json &value) {
+    json described = fullLayer();
+    described[json::json_pointer(std::string(path))] = value;
+    return errorOf(described);
+  };
+  // Experts 0 to 11, of which a rank has every second one from 3.
+  EXPECT_EQ(changed("/local_experts/begin", 5), "read");
+  EXPECT_EQ(changed("/local_experts/begin", 6),
+            "layer.local_experts: expected experts of the layer");
+  EXPECT_EQ(changed("/local_experts/stride", 0),
+            "layer.local_experts.stride: expected an integer from 1 to "
+            "2147483647");
+  EXPECT_EQ(changed("/intermediate_begin", 32), "read");
+  EXPECT_EQ(changed("/intermediate_begin", 33),
+            "layer.intermediate_begin: expected columns of the intermediate");
+  EXPECT_EQ(changed("/shared_intermediate_begin", 13),
+            "layer.shared_intermediate_begin: expected columns of the shared "
+            "experts' intermediate");
+  for (const char *matrix : {"w1", "w2"}) {
+    const std::string at = fmt::format("/quant/{}/group", matrix);
+    EXPECT_EQ(changed(at, {-1, -1}), "read");
+    EXPECT_EQ(changed(at, json::array()), "read");
+    for (const json &wrong :
+         {json(1), json{1}, json{1, 2, 3}, json{1, "a"}, json{"a", 1},
+          json{0, 1}, json{1, 0}, json{-2, 1}, json{1, -2}})
+      EXPECT_EQ(changed(at, wrong),
+                fmt::format("layer.quant.{}.group: expected [] or two extents "
+                            "of -1 or from 1 to 2147483647",
+                            matrix))
+          << wrong;
+  }
+  for (const json &wrong :
+       {json(1), json::array({1}), json::parse(R"([{"value": "w13"}])"),
+        json::parse(R"([{"value": "a1_scale"}, {}])"),
+        json::parse(R"([{"value": 1}])")})
+    EXPECT_EQ(changed("/left_out", wrong),
+              "layer.left_out: expected objects whose 'value' is a scale of "
+              "activations")
+        << wrong;
+  EXPECT_EQ(changed("/activation/gated", 1),
+            "layer.activation.gated: expected true or false");
+  EXPECT_EQ(changed("/quant", 1), "layer.quant.w1.group: expected [] or two "
+                                  "extents of -1 or from 1 to 2147483647");
+}
+
+TEST(LayerShape, StoredLayout) {
+  Result<StoredLayout> read = readStoredLayout(json::parse(R"({
+    "name": "n",
+    "weights": {"packed": "rows", "rows_last": true},
+    "scales": {"atoms": true},
+    "zero_points": {"packed": "columns", "added": 1}})"));
+  ASSERT_TRUE(read) << read.error().message;
+  const auto text = [](const StoredLayout::Unit &unit) {
+    return fmt::format("{} {} {} {}", unit.packed, unit.rowsLast, unit.added,
+                       unit.atoms);
+  };
+  EXPECT_EQ(read->name, "n");
+  EXPECT_EQ(text(read->weights), "rows true 0 false");
+  EXPECT_EQ(text(read->scales), " false 0 true");
+  EXPECT_EQ(text(read->zeroPoints), "columns false 1 false");
+  EXPECT_FALSE(readStoredLayout(json::array()));
+  EXPECT_FALSE(
+      readStoredLayout(json::parse(R"({"zero_points": {"added": 2}})")));
+  EXPECT_FALSE(readStoredLayout(json::parse(R"({"weights": 1})")));
+}
+
 TEST(LayerShape, Refused) {
   json described = layer();
   described.erase("hidden_size");
