@@ -196,56 +196,64 @@ static Result<NvrtcLocation> locateSet(const std::string &path,
                by, path, kOldestNvrtc.major);
 }
 
-static Result<NvrtcLocation> search(const std::string &given) {
-  if (!given.empty())
-    return locateSet(given, "nvrtc_path");
-  if (std::string path = envString("MOEC_NVRTC_PATH"); !path.empty())
-    return locateSet(path, "MOEC_NVRTC_PATH");
-  std::vector<std::string> searched;
-  auto attempt = [&](const std::string &path,
-                     const char *foundBy) -> std::optional<NvrtcLocation> {
-    if (path.empty())
-      return std::nullopt;
-    searched.push_back(path);
-    return locate(path, foundBy);
+std::vector<NvrtcPlace> moec::runtime::nvrtcPlaces() {
+  std::vector<NvrtcPlace> places = {
+      {pathOfBuild(), "the build's nvrtc-path"},
+      {loadedNvrtc(), "already loaded"},
   };
-  if (auto location = attempt(pathOfBuild(), "the build's nvrtc-path"))
-    return *location;
-  if (auto location = attempt(loadedNvrtc(), "already loaded"))
-    return *location;
   for (const std::string &folder : loaderFolders())
-    if (auto location = attempt(folder, "the loader's path"))
-      return *location;
+    places.push_back({folder, "the loader's path"});
   if (std::string home = envString("CUDA_HOME"); !home.empty())
     for (const char *sub : {"/lib64", "/lib"})
-      if (auto location = attempt(home + sub, "CUDA_HOME"))
-        return *location;
-  std::vector<std::string> patterns = {
-      "/usr/local/cuda/lib64",
-      "/usr/local/cuda-*/lib64",
-      "/usr/lib/python3*/*-packages/nvidia/cu13/lib",
-      "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
-      "/usr/local/lib/python3*/*-packages/nvidia/cuda_nvrtc/lib",
-      "/opt/*/lib/python3*/site-packages/nvidia/cu13/lib",
-  };
+      places.push_back({home + sub, "CUDA_HOME"});
+  for (const char *pattern : {
+           "/usr/local/cuda/lib64",
+           "/usr/local/cuda-*/lib64",
+           "/usr/lib/python3*/*-packages/nvidia/cu13/lib",
+           "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib",
+           "/usr/local/lib/python3*/*-packages/nvidia/cuda_nvrtc/lib",
+           "/opt/*/lib/python3*/site-packages/nvidia/cu13/lib",
+       })
+    places.push_back({pattern, "a usual place", true});
   if (std::string home = envString("HOME"); !home.empty())
-    patterns.push_back(home +
-                       "/.local/lib/python3*/site-packages/nvidia/cu13/lib");
-  for (const std::string &pattern : patterns) {
-    auto paths = expandPattern(pattern);
+    places.push_back(
+        {home + "/.local/lib/python3*/site-packages/nvidia/cu13/lib",
+         "a usual place", true});
+  std::erase_if(places,
+                [](const NvrtcPlace &place) { return place.path.empty(); });
+  return places;
+}
+
+Result<NvrtcLocation>
+moec::runtime::findNvrtcIn(const std::vector<NvrtcPlace> &places) {
+  std::vector<std::string> searched;
+  for (const NvrtcPlace &place : places) {
+    std::vector<std::string> paths = {place.path};
+    if (place.isPattern)
+      paths = expandPattern(place.path);
     if (paths.empty())
-      searched.push_back(pattern);
+      searched.push_back(place.path);
     // The paths are sorted, so the reverse order tries the newest toolkit
     // first.
-    for (auto path = paths.rbegin(); path != paths.rend(); ++path)
-      if (auto location = attempt(*path, "a usual place"))
+    for (auto path = paths.rbegin(); path != paths.rend(); ++path) {
+      searched.push_back(*path);
+      if (auto location = locate(*path, place.foundBy))
         return *location;
+    }
   }
   return Error(ErrorCode::NoCompiler,
                "no libnvrtc.so.N (N >= {}) was found in {}; install it (pip "
                "install nvidia-cuda-nvrtc) or set MOEC_NVRTC_PATH, or compile "
                "the package ahead of time",
                kOldestNvrtc.major, fmt::join(searched, ", "));
+}
+
+static Result<NvrtcLocation> search(const std::string &given) {
+  if (!given.empty())
+    return locateSet(given, "nvrtc_path");
+  if (std::string path = envString("MOEC_NVRTC_PATH"); !path.empty())
+    return locateSet(path, "MOEC_NVRTC_PATH");
+  return findNvrtcIn(nvrtcPlaces());
 }
 
 Result<NvrtcLocation> moec::runtime::findNvrtc(const std::string &given) {

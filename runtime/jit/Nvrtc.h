@@ -40,6 +40,21 @@ struct NvrtcLocation {
 /// message lists the searched places.
 Result<NvrtcLocation> findNvrtc(const std::string &given = "");
 
+/// A file or folder in which NVRTC is searched.
+struct NvrtcPlace {
+  std::string path;
+  const char *foundBy;
+  bool isPattern = false; ///< `path` is a pattern of glob(7)
+};
+
+/// Returns the places in which NVRTC is searched if no path is set, the first
+/// one first.
+std::vector<NvrtcPlace> nvrtcPlaces();
+
+/// Returns the NVRTC of the first place that has one, or an error that names
+/// all places. Of a pattern's paths, the last one comes first.
+Result<NvrtcLocation> findNvrtcIn(const std::vector<NvrtcPlace> &places);
+
 /// Returns the path that the file `nvrtc-path` in a folder contains, or "" if
 /// there is no such file or if other users may write it.
 std::string nvrtcPathIn(const std::string &folder);

@@ -139,20 +139,23 @@ Result<void> Measurer::check(const Job &job, LoadedLayer &layer,
   return {};
 }
 
+int moec::measure::numTimedLayers(const reference::Layer &layer,
+                                  int64_t tokens) {
+  const double share = double(layer.topK) / double(layer.routedExperts());
+  const double touched = 1 - std::pow(1 - std::min(share, 1.0), double(tokens));
+  const double bytes =
+      std::max(touched, 1e-6) * double(HostWeights::bytesOf(layer));
+  return int(
+      std::clamp(std::ceil(kTouchedBytes / bytes), 1.0, double(kMostLayers)));
+}
+
 Result<void> Measurer::prepareInputs(int64_t tokens) {
   if (inputsTokens == tokens)
     return {};
   inputs.clear();
   inputsTokens = 0;
   const reference::Layer &layer = owner->layer();
-  const double share = double(layer.topK) / double(layer.routedExperts());
-  const double touched = 1 - std::pow(1 - std::min(share, 1.0), double(tokens));
-  const double bytes =
-      std::max(touched, 1e-6) * double(HostWeights::bytesOf(layer));
-  const int layers = device.onHost()
-                         ? 1
-                         : int(std::clamp(std::ceil(kTouchedBytes / bytes), 1.0,
-                                          double(kMostLayers)));
+  const int layers = device.onHost() ? 1 : numTimedLayers(layer, tokens);
   for (int i = 0; i < layers; ++i) {
     const HostInputs made = TRY(makeInputs(
         layer, options.seed + 1000 + uint64_t(i), {}, tokens, "uniform"));
@@ -174,16 +177,18 @@ Result<double> Measurer::once(Loaded &loaded) {
   return ms * 1000 / double(inputs.size());
 }
 
-Result<void> Measurer::time(const Job &job, Loaded &candidate, Answer &answer) {
-  std::vector<double> its, others, ratios;
+Result<void> moec::measure::timeRounds(
+    const Job &job, const std::function<Result<double>()> &timeBaseline,
+    const std::function<Result<double>()> &timePackage, Answer &answer) {
+  std::vector<double> others, ratios;
   for (int round = 0; round < job.rounds; ++round) {
     // The package that is timed first alternates between rounds.
     if (round % 2 == 0)
-      others.push_back(TRY(once(*baseline)));
-    its.push_back(TRY(once(candidate)));
+      others.push_back(TRY(timeBaseline()));
+    const double us = TRY(timePackage());
     if (round % 2 != 0)
-      others.push_back(TRY(once(*baseline)));
-    ratios.push_back(its.back() / others.back());
+      others.push_back(TRY(timeBaseline()));
+    ratios.push_back(us / others.back());
     if (job.worse > 0 && ratios.front() > job.worse)
       break;
   }
@@ -230,7 +235,9 @@ Answer Measurer::measure(const Job &job) {
     TRY(prepareInputs(job.tokens));
     auto buffers = TRY(RunBuffers::create(*layer, job.tokens));
     Loaded candidate{std::move(layer), std::move(buffers), job.tokens};
-    TRY(time(job, candidate, answer));
+    TRY(timeRounds(
+        job, [&] { return once(*baseline); }, [&] { return once(candidate); },
+        answer));
     answer.ok = true;
     return {};
   }();

@@ -22,6 +22,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -64,6 +65,18 @@ struct Answer {
 /// failure is "fault". All other errors are `otherwise`.
 std::string kindOf(const Error &error, const std::string &otherwise);
 
+/// Times a package and its baseline in alternation [microseconds] and writes
+/// the times, the noise and the number of rounds to `answer`. The baseline is
+/// first in even rounds.
+Result<void> timeRounds(const Job &job,
+                        const std::function<Result<double>()> &timeBaseline,
+                        const std::function<Result<double>()> &timePackage,
+                        Answer &answer);
+
+/// Returns the number of layers that a graph of a GPU times, each with its own
+/// inputs, so that they read more weights than any L2 cache holds.
+int numTimedLayers(const reference::Layer &layer, int64_t tokens);
+
 /// Measures packages on one device.
 class Measurer {
 public:
@@ -86,7 +99,6 @@ private:
   Result<std::unique_ptr<run::LoadedLayer>> load(const std::string &folder);
   Result<void> prepareInputs(int64_t tokens);
   Result<void> check(const Job &job, run::LoadedLayer &layer, Answer &answer);
-  Result<void> time(const Job &job, Loaded &candidate, Answer &answer);
   Result<double> once(Loaded &loaded);
 
   const tools::Device &device;

@@ -455,6 +455,91 @@ TEST(FindNvrtc, TheIdentityIsOfBothLibraries) {
   EXPECT_TRUE(identities.contains(identityOf("one", "builtins")));
 }
 
+/// The places of an installation come in this order after those of the
+/// process: the build, a library that is loaded already, the loader's folders.
+TEST(FindNvrtc, PlacesComeInOrder) {
+  const std::string cuda = getenv("CUDA_HOME") ? getenv("CUDA_HOME") : "",
+                    home = getenv("HOME") ? getenv("HOME") : "";
+  setenv("CUDA_HOME", "/cuda", 1);
+  setenv("HOME", "/home/me", 1);
+  const std::vector<NvrtcPlace> places = nvrtcPlaces();
+  unsetenv("CUDA_HOME");
+  unsetenv("HOME");
+  const std::vector<NvrtcPlace> fewer = nvrtcPlaces();
+  if (!cuda.empty())
+    setenv("CUDA_HOME", cuda.c_str(), 1);
+  if (!home.empty())
+    setenv("HOME", home.c_str(), 1);
+
+  std::string text;
+  std::vector<std::string> order;
+  for (const NvrtcPlace &place : places) {
+    EXPECT_NE(place.path, "");
+    if (order.empty() || order.back() != place.foundBy)
+      order.push_back(place.foundBy);
+    if (place.path.starts_with("/cuda") || place.isPattern)
+      text += place.path + " " + place.foundBy + "\n";
+    EXPECT_EQ(place.isPattern, order.back() == "a usual place") << place.path;
+  }
+  EXPECT_EQ(
+      text,
+      "/cuda/lib64 CUDA_HOME\n"
+      "/cuda/lib CUDA_HOME\n"
+      "/usr/local/cuda/lib64 a usual place\n"
+      "/usr/local/cuda-*/lib64 a usual place\n"
+      "/usr/lib/python3*/*-packages/nvidia/cu13/lib a usual place\n"
+      "/usr/local/lib/python3*/*-packages/nvidia/cu13/lib a usual place\n"
+      "/usr/local/lib/python3*/*-packages/nvidia/cuda_nvrtc/lib a usual "
+      "place\n"
+      "/opt/*/lib/python3*/site-packages/nvidia/cu13/lib a usual place\n"
+      "/home/me/.local/lib/python3*/site-packages/nvidia/cu13/lib a usual "
+      "place\n");
+  EXPECT_EQ(places.size(), fewer.size() + 3);
+  // Tests may run in a process that has no build folder or no NVRTC.
+  std::vector<std::string> all = {"the build's nvrtc-path", "already loaded",
+                                  "the loader's path", "CUDA_HOME",
+                                  "a usual place"};
+  std::erase_if(all, [&](const std::string &each) {
+    return std::ranges::find(order, each) == order.end();
+  });
+  EXPECT_EQ(order, all);
+  EXPECT_GE(order.size(), 3u);
+}
+
+TEST(FindNvrtc, TheFirstPlaceIsTaken) {
+  const TemporaryFolder root;
+  const auto make = [&](const std::string &folder) {
+    ASSERT_TRUE(createFolders(joinPath(root.path, folder)));
+    ASSERT_TRUE(
+        writeFile(joinPath(root.path, folder + "/libnvrtc.so.13"), folder));
+  };
+  for (const char *folder : {"a", "cuda-12", "cuda-13", "z"})
+    make(folder);
+  ASSERT_TRUE(createFolders(joinPath(root.path, "empty")));
+  const auto find = [&](const std::vector<std::pair<std::string, bool>> &paths)
+      -> std::string {
+    std::vector<NvrtcPlace> places;
+    for (const auto &[path, isPattern] : paths)
+      places.push_back({joinPath(root.path, path), "here", isPattern});
+    const auto found = findNvrtcIn(places);
+    if (!found)
+      return found.error().message;
+    EXPECT_EQ(found->foundBy, "here");
+    return parentFolder(found->library).substr(root.path.size() + 1);
+  };
+  EXPECT_EQ(find({{"z", false}, {"a", false}}), "z");
+  EXPECT_EQ(find({{"none", false}, {"empty", false}, {"a", false}}), "a");
+  EXPECT_EQ(find({{"cuda-*", true}, {"a", false}}), "cuda-13");
+  EXPECT_EQ(find({{"none-*", true}, {"z", false}, {"cuda-*", true}}), "z");
+  EXPECT_EQ(find({{"a/libnvrtc.so.13", false}}), "a");
+  const std::string at = root.path + "/";
+  EXPECT_EQ(find({{"none", false}, {"no-*", true}, {"empty*", true}}),
+            "no libnvrtc.so.N (N >= 12) was found in " + at + "none, " + at +
+                "no-*, " + at +
+                "empty; install it (pip install nvidia-cuda-nvrtc) or set "
+                "MOEC_NVRTC_PATH, or compile the package ahead of time");
+}
+
 /// A file that others may write could name a library of theirs.
 TEST(FindNvrtc, ThePathOfABuildIsItsOwners) {
   const TemporaryFolder folder;
