@@ -49,8 +49,9 @@ sys.modules["vllm"].envs = vllm.envs
 BIAS = Names(dtype=torch.float32)
 
 
-def routing(method, score, engine=False, **changes):
-    config = dict(require_decomposed_backend=False, has_hash_routing=False, num_experts=8, routing_method=Names(name=method))
+def routing(method, score, engine=False, balanced=False, **changes):
+    config = dict(moe_parallel_config=Names(enable_eplb=balanced))
+    config |= dict(require_decomposed_backend=False, has_hash_routing=False, num_experts=8, routing_method=Names(name=method))
     layer = dict(custom_routing_function=None, apply_router_weight_on_input=False, e_score_correction_bias=None,
                  use_grouped_topk=False, routed_scaling_factor=1.0, scoring_func=score, num_expert_group=2, topk_group=1)
     for name, value in changes.items():
@@ -66,7 +67,7 @@ for method, score, name in (("Default", "softmax", "default"), ("RenormalizeNaiv
     for kept in (dict(routed_scaling_factor=2.5), dict(routed_scaling_factor=0.5), dict(use_grouped_topk=True),
                  dict(e_score_correction_bias=BIAS), dict(scoring_func=other), dict(custom_routing_function=print),
                  dict(apply_router_weight_on_input=True), dict(has_hash_routing=True), dict(require_decomposed_backend=True),
-                 dict(engine=True)):
+                 dict(engine=True), dict(balanced=True)):
         assert routing(method, kept.pop("scoring_func", score), **kept) is None, (method, kept)
 assert routing("Llama4", "sigmoid") is None
 grouped = dict(e_score_correction_bias=BIAS, routed_scaling_factor=2.5, use_grouped_topk=True)
