@@ -9,44 +9,17 @@ from conftest import import_torch
 
 torch = import_torch()
 
+from moved_experts import EXPERTS, ORDER, TOP_K, source_of, stored_weights  # noqa: E402
 from support import random_value  # noqa: E402
 
 import moec  # noqa: E402
 from moec.integrations._packing import expert_rows  # noqa: E402
 
-EXPERTS, TOP_K, HIDDEN, INTERMEDIATE, TOKENS = 6, 2, 256, 128, 9
-ORDER = [3, 0, 5, 5, 1, 3]
-INTEGERS = {"int4_w4a16": "gptq", "int4_zp_w4a16": "awq", "int8_w8a16": "pack_quantized", "int8_zp_w8a16": "pack_quantized"}
-SOURCE: dict[str, Any] = {
-    "moec_layer": 1,
-    "name": "rows",
-    "num_experts": EXPERTS,
-    "top_k": TOP_K,
-    "hidden_size": HIDDEN,
-    "intermediate_size": INTERMEDIATE,
-    "in_dtype": "bf16",
-    "routing_method": "custom",
-    "activation": "silu",
-    "has_bias": True,
-}
+TOKENS = 9
 
 
-def source_of(scheme: str) -> dict[str, Any]:
-    own: dict[str, Any] = {"f32": {"in_dtype": "f32"}, "f16": {"in_dtype": "f16"}}.get(scheme, {})
-    if scheme in INTEGERS:
-        own = {"quant_config": {"scheme": scheme, "group_size": 32}, "stored_layout": INTEGERS[scheme]}
-    return SOURCE | {"quant_config": scheme} | own
-
-
-def layer_of(package: Any, order: list[int], **more: Any) -> Any:
-    weights = {}
-    for name, value in package.values.items():
-        if value.role == "stored_weight" and name not in more:
-            made = torch.from_numpy(random_value(package, name, seed=3))
-            if value.element_types[0] == "i32":  # words of codes
-                made = torch.randint(-(2**31), 2**31, made.shape, dtype=torch.int32, generator=torch.Generator().manual_seed(3))
-            weights[name] = made if name.startswith("a") else made[order].contiguous()
-    return package.layer(weights | more, in_place=True)
+def layer_of(package: Any, order: list[int]) -> Any:
+    return package.layer(stored_weights(package, order), in_place=True)
 
 
 def output(package: Any, layer: Any) -> Any:

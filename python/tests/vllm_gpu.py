@@ -21,12 +21,14 @@ def inputs(layers: Any, tokens: int, device: str) -> tuple[Any, Any]:
 
 
 def errors(layers: Any, engine: Any, case: Any, device: str, *, routes: bool) -> Errors:
+    from engine_layers import realized
     from vllm.forward_context import set_forward_context
 
     biases = case.name in ("bf16", "gpt-oss")
     built = layers.build(engine, case, device, has_bias=biases, custom_routing_function=None if routes else layers.given)
     method = built.runner.routed_experts.quant_method
     assert (type(method).__name__, method.moec_plan.scheme.name, method.is_monolithic) == (case.method, case.scheme, routes)
+    case = realized(case, method.moec_plan.realization)
 
     def wanted(x: Any, logits: Any) -> Any:
         return layers.computed(built, case, x, *layers.softmax_top_k(logits.cpu(), layers.TOP_K, True))
