@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
-"""Weights that change between replays of a CUDA graph on this machine's GPU: experts whose rows are moved, as engines do to balance
-load, and weights that are loaded again.
+"""Weights that change between replays of a CUDA graph on this machine's GPU: experts whose rows are moved, as engines do to
+balance load, and weights that are loaded again.
 
-Needs moec, torch and a GPU alone. Each replay must have the bits of a layer that was packed from the new weights. It prints a line for
-each scheme that differs, and a count. The exit status is 1 where one differs. --only=WORD takes the schemes whose name holds the word.
+Needs moec, torch and a GPU alone. Each replay must have the bits of a layer that was packed from the new weights. It prints a
+line for each scheme that differs, and a count. The exit status is 1 where one differs. --only=WORD takes the schemes whose name
+holds the word.
 """
 
 import argparse
