@@ -19,6 +19,8 @@ WHEEL = pathlib.Path(os.environ["MOEC_TEST_WHEEL"])
 ARCH = "sm_90a"
 # The sentence of reports about archs of which no GPU, but the emulator, ran kernels.
 EMULATED = "emulated, never run on this GPU: small layers ran on the emulator"
+# How to get another engine, where no GPU has run the engine.
+OTHER_ENGINE = "No GPU has run engine '{0}'; --exclude={0} or MOEC_EXCLUDE={0} chooses another one"
 
 SMALL: dict[str, Any] = {
     "moec_layer": 1,

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import EMULATED, SMALL, run_on_gpu
+from conftest import EMULATED, OTHER_ENGINE, SMALL, run_on_gpu
 
 CODE = """
 import sys
@@ -90,29 +90,30 @@ COMPILED = "never run on this GPU: its kernels were only compiled"
 
 
 @pytest.mark.parametrize(
-    ("arch", "never_run"),
+    ("arch", "engine", "never_run"),
     [
-        ("sm_120a", EMULATED),
-        ("sm_121a", EMULATED),
-        ("sm_100a", EMULATED),
-        ("sm_89", EMULATED),
-        ("sm_80", EMULATED),
-        ("sm_86", COMPILED),
-        ("sm_90a", ""),
+        ("sm_120a", "mma_sync_scaled", EMULATED),
+        ("sm_121a", "mma_sync_scaled", EMULATED),
+        ("sm_100a", "tcgen05", EMULATED),
+        ("sm_89", "", EMULATED),
+        ("sm_80", "", EMULATED),
+        ("sm_86", "", COMPILED),
+        ("sm_90a", "", ""),
     ],
 )
-def test_what_a_gpu_is_given(arch: str, never_run: str, tmp_path: pathlib.Path) -> None:
+def test_what_a_gpu_is_given(arch: str, engine: str, never_run: str, tmp_path: pathlib.Path) -> None:
     """The question that plug-ins of engines ask, without an arch: the driver's GPU decides."""
     made = json.loads(run_on_gpu(CHOSEN.format(layer={**SMALL, "hidden_size": 256, "intermediate_size": 128}), arch, tmp_path))
     assert made["archs"] == [arch]
-    multiplies = arch.startswith("sm_12")
+    if engine:
+        never_run += f". {OTHER_ENGINE.format(engine)}"
     for scheme in ("nvfp4", "mxfp4", "mxfp8", "mxfp4_mxfp8"):
-        realization = "native" if multiplies else "emulated"
+        realization = "native" if engine else "emulated"
         assert made["served"][scheme] == [realization], scheme
         assert made[scheme][2] == realization
-        if multiplies:
-            assert made[scheme][:2] == [arch, "mma_sync_scaled"]
-            assert made[scheme][3] == ["mma_sync_scaled"]
+        if engine:
+            assert made[scheme][:2] == [arch, engine]
+            assert made[scheme][3] == [engine]
         assert made["never_run"][scheme] == [never_run]
         assert made[scheme][4:] == [never_run or "its kernels ran on H100 and H200", not never_run]
     assert made["served"]["nvfp4_w4a16"] == ["dequantized"]

@@ -14,7 +14,7 @@ import types
 from typing import Any
 
 import pytest
-from conftest import EMULATED, SMALL, SOURCE, import_torch, run_on_gpu, run_python
+from conftest import EMULATED, OTHER_ENGINE, SMALL, SOURCE, import_torch, run_on_gpu, run_python
 
 import moec
 from moec.integrations import sglang, vllm
@@ -413,4 +413,5 @@ def test_what_the_log_of_an_engine_says(arch: str, tmp_path: pathlib.Path) -> No
     pytest.importorskip("torch")
     layer = {**SMALL, "hidden_size": 256, "intermediate_size": 128, "quant_config": "nvfp4"}
     said = run_on_gpu(PLUG_IN.format(layer=layer), arch, tmp_path)
-    assert said == f"moec runs 1 of 1 MoE layers: 1 x (nvfp4, native, routing by moec; {EMULATED}); 1.0 s\n"
+    never_run = f"{EMULATED}. {OTHER_ENGINE.format('mma_sync_scaled')}"
+    assert said == f"moec runs 1 of 1 MoE layers: 1 x (nvfp4, native, routing by moec; {never_run}); 1.0 s\n"
