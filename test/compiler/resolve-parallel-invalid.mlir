@@ -10,6 +10,11 @@ moe.layer @many {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_
 
 // -----
 
+// expected-error@+1 {{layer @replicas refused [size_not_supported]: 12 experts do not give each of 13 ranks one; accepted: at most as many ranks (dp * pcp * tp) as experts}}
+moe.layer @replicas {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 13, ep>, num_redundant_experts = 4, enable_eplb}
+
+// -----
+
 // expected-error@+1 {{layer @sequence refused [size_not_supported]: sp is 2, but the ranks that split a sequence are those of tp; accepted: 1 or 4}}
 moe.layer @sequence {num_experts = 128, top_k = 8, hidden_size = 2048, intermediate_size = 768, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 4, sp = 2>}
 

@@ -309,3 +309,11 @@ moe.layer @e8_tp4_rank2 {num_experts = 8, top_k = 2, hidden_size = 64, intermedi
 // CHECK-NEXT: local_experts = 8,
 // CHECK-NEXT: w2_bias = false
 moe.layer @e8_tp4_rank3 {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, dp = 2, rank = 3>}
+
+// Replicas count as experts: 8 experts with 4 of them again are spread over 10
+// ranks.
+
+// CHECK-LABEL: moe.layer @replicas_rank1 {
+// CHECK: local_begin = 2,
+// CHECK-NEXT: local_experts = 2,
+moe.layer @replicas_rank1 {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 96, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<dp = 10, dp_rank = 1, ep>, num_redundant_experts = 4, enable_eplb}

@@ -125,6 +125,13 @@ TEST(Quantization, CompressedTensorsInWords) {
             "int4_w4afp8 -1 pack_quantized");
   EXPECT_EQ(packed(int4, kTensor),
             "f8E4M3FN [-1, -1] f32 x i4 [1, 32] f32 pack_quantized");
+  // No scheme has tokens whose scales are powers of two.
+  const json powers = {{"scale_dtype", "torch.uint8"}};
+  EXPECT_EQ(packed(int4, with(token, powers)),
+            "i8 [1, -1] f8E8M0FNU dynamic x i4 [1, 32] f32 pack_quantized");
+  EXPECT_EQ(packed(int4, with(kToken, powers)),
+            "f8E4M3FN [1, -1] f8E8M0FNU dynamic x i4 [1, 32] f32 "
+            "pack_quantized");
 }
 
 /// Words of 8 bits beside activations are not those of 4 bits.

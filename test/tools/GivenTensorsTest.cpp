@@ -186,9 +186,11 @@ TEST_F(GivenTensors, RefusesWhatContradicts) {
               HasSubstr("--routing specifies how logits are drawn"));
   EXPECT_THAT(refused(input("x", "x") + " --prebuild", 2),
               HasSubstr("--prebuild runs nothing"));
-  EXPECT_THAT(refused(input("logits", "logits") + input("given_ids", "ids"), 2),
-              HasSubstr("expected logits, or given_ids and given_weights, got "
-                        "both"));
+  for (const std::string &given :
+       {input("given_ids", "ids"), input("given_weights", "weights")})
+    EXPECT_THAT(refused(input("logits", "logits") + given, 2),
+                HasSubstr("expected logits, or given_ids and given_weights, "
+                          "got both"));
   EXPECT_THAT(refused(input("w2", "x") + " --weights=" + root, 2),
               HasSubstr("expected no stored weight with --weights, got w2"));
 }

@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
 using namespace moec;
 using namespace moec::compiler;
 using namespace moec::test;
@@ -120,6 +122,15 @@ TEST(Candidates, AllAreLegalForEveryTileAndEngine) {
       }
     }
   }
+}
+
+/// Small tiles leave room for up to three CTAs of a multiprocessor.
+TEST(Candidates, WarpsWithRolesShareAMultiprocessor) {
+  std::set<int64_t> ctas;
+  for (const Schedule &s :
+       findEngine("wgmma")->candidates(gateUp(1, 64, 16), h100()))
+    ctas.insert(s.ctasPerSm);
+  EXPECT_EQ(ctas, (std::set<int64_t>{1, 2, 3}));
 }
 
 TEST(Candidates, FitTheSmallestSharedMemoryOfTheTable) {

@@ -152,6 +152,11 @@ TEST(Histogram, RefusesWhatDoesNotFit) {
   EXPECT_EQ(counts.chances(4, 3).error().message,
             "histogram '" + counts.text() +
                 "': a token chooses 3 experts, and 2 got rows");
+  // As many experts as a token chooses suffice: each token chooses these.
+  const auto both = counts.chances(4, 2);
+  ASSERT_TRUE(both);
+  EXPECT_NEAR(both->front().chance, 1, 1e-12);
+  EXPECT_EQ(both->front().experts, 2);
   EXPECT_FALSE(histogramOf("hot:9").chances(8, 2));
   EXPECT_TRUE(histogramOf("hot:8").chances(8, 2));
   EXPECT_FALSE(histogramOf("used:0.1").chances(8, 2));
