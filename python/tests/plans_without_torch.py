@@ -341,6 +341,7 @@ SGLANG_CHANGES: tuple[dict[str, Any], ...] = (
     {f"{GRAPHS}.decode.max_bs": None},
     {f"{GRAPHS}.prefill.backend": "full"},
     {f"{GRAPHS}.prefill.backend": "full", f"{GRAPHS}.prefill.bs": None},
+    {f"{GRAPHS}.prefill.backend": "full", f"{GRAPHS}.decode.max_bs": 700},
     {f"{GRAPHS}.prefill.backend": "full", f"{GRAPHS}.prefill.max_bs": 20000},
     {"schedule.chunked_prefill_size": -1},
     {"schedule.chunked_prefill_size": None},
