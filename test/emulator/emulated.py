@@ -193,6 +193,8 @@ OPTIONS = [
                               "intermediate_size": 48}),
     ("sm_80", "renormalize", {"weights_dtype": "f32", "quant_config": {"scheme": "int4_zp_w4a16", "group_size": 32}, "hidden_size": 96,
                               "intermediate_size": 48}),
+    # Shared experts among the pairs, whose weights have no factor of the output.
+    ("sm_90a", "deepseek_v3", {"n_shared_experts": 1, "routed_scaling_factor": 6.0, "apply_routed_scale_to_output": True}),
 ]
 
 
