@@ -77,6 +77,7 @@ int main() {
                                {"features", words(row.features)},
                                {"orders", words(row.orders)},
                                {"multiplies_plain", row.multipliesPlain},
+                               {"priority", row.priority},
                                {"most_tokens", row.mostTokens}});
   for (const Backend &row : kBackends)
     rows["backends"].push_back({{"name", row.name},

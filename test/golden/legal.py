@@ -114,15 +114,16 @@ def order_page(orders):
     return page
 
 
-def schemes_page(text):
+def schemes_page(text, rows):
     """docs/reference/support-matrix.md of the text of legal.txt: archs with the same answers share a column."""
+    priority = {f"grouped/{engine['name']}": engine["priority"] for engine in rows["engines"]}
     table, archs = {}, []
     for line in text.splitlines():
         if line.startswith("#"):
             continue
         scheme, arch, *cells = line.split()
         answers = dict(cell.split("=") for cell in cells)
-        engine = next((way for way, word in answers.items() if way.startswith("grouped/") and word in SERVED), None)
+        engine = max((way for way, word in answers.items() if way in priority and word in SERVED), key=priority.get, default=None)
         table.setdefault(scheme, {})[arch] = f"{engine.split('/')[1]}, {answers[engine]}" if engine else "refused"
         archs += [arch] if arch not in archs else []
     columns = {}
@@ -196,7 +197,7 @@ def main():
         testing.finish("legal rows", len(jobs), unexpected, started, time.time())
     if options.update:
         GOLDEN.write_text(text)
-        PAGE.write_text(schemes_page(text))
+        PAGE.write_text(schemes_page(text, rows))
         ORDER_PAGE.write_text(order_page(orders))
         print(f"wrote {GOLDEN}, {PAGE} and {ORDER_PAGE}")
         return
@@ -207,7 +208,7 @@ def main():
         print("\nIf every change above is meant, write the file anew: "
               f"{pathlib.Path(__file__).name} --bin={options.bin} --work={options.work} --update")
     wrong = ["legal.txt differs"] if difference else []
-    if not PAGE.exists() or PAGE.read_text() != schemes_page(expected):
+    if not PAGE.exists() or PAGE.read_text() != schemes_page(expected, rows):
         wrong.append(f"{PAGE.name} is not what {GOLDEN.name} says; --update writes both")
     if not ORDER_PAGE.exists() or ORDER_PAGE.read_text() != order_page(orders):
         wrong.append(f"{ORDER_PAGE.name} is not what the compiler says; --update writes it")
