@@ -171,7 +171,7 @@ def _routing(layer: Any, engine: Any) -> dict[str, Any] | None:
         or layer.apply_router_weight_on_input
         or envs.VLLM_MOE_ROUTING_SIMULATION_STRATEGY
         or engine.aux_output_config.enable_return_routed_experts
-        # vLLM's router replaces the ids of experts by those of their replicas and counts them.
+        # vLLM's router maps ids of logical experts to physical experts, and counts how often each is chosen.
         or config.moe_parallel_config.enable_eplb
     )
     if kept:

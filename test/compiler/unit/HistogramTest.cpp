@@ -98,7 +98,7 @@ TEST(ExpertRows, ALastTileMayBeEmpty) {
   EXPECT_NEAR(rows.tiles(48, 32, true).count, 3, 1e-9);
 }
 
-/// All tokens choose the hot experts; the others share the rest of the pairs.
+/// All tokens choose the hot experts. The other experts share the other pairs.
 TEST(Histogram, HotExpertsTakeWhatTheyCan) {
   const auto few = *histogramOf("hot:2").chances(8, 3);
   ASSERT_EQ(few.size(), 2u);
@@ -152,7 +152,8 @@ TEST(Histogram, RefusesWhatDoesNotFit) {
   EXPECT_EQ(counts.chances(4, 3).error().message,
             "histogram '" + counts.text() +
                 "': a token chooses 3 experts, and 2 got rows");
-  // As many experts as a token chooses suffice: each token chooses these.
+  // If only as many experts have rows as a token chooses, each token chooses
+  // all of them.
   const auto both = counts.chances(4, 2);
   ASSERT_TRUE(both);
   EXPECT_NEAR(both->front().chance, 1, 1e-12);

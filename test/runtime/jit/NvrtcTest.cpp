@@ -455,8 +455,8 @@ TEST(FindNvrtc, TheIdentityIsOfBothLibraries) {
   EXPECT_TRUE(identities.contains(identityOf("one", "builtins")));
 }
 
-/// The places of an installation come in this order after those of the
-/// process: the build, a library that is loaded already, the loader's folders.
+/// The process's places are searched first: the build, a library that is
+/// already loaded, and the loader's folders. The installation's places follow.
 TEST(FindNvrtc, PlacesComeInOrder) {
   const std::string cuda = getenv("CUDA_HOME") ? getenv("CUDA_HOME") : "",
                     home = getenv("HOME") ? getenv("HOME") : "";
