@@ -61,7 +61,7 @@ class Job:
 
 
 class Turns:
-    """What a process knows of the others: files in a folder that all share."""
+    """Files in a folder by which the processes of a run tell each other how far they are."""
 
     def __init__(self, folder: pathlib.Path, name: str) -> None:
         self.folder, self.name = folder, name
