@@ -389,36 +389,18 @@ def jobs_of(options: argparse.Namespace) -> list[engines.Job]:
 
 
 def main() -> int:
-    def words(text: str) -> list[str]:
-        return text.split(",")
-
     single = [name for name, case in CASES.items() if case.ranks == 1]
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=pathlib.Path, nargs="?")
-    parser.add_argument("--site", type=pathlib.Path, help="folder of unpacked archives of pack.py; default: vLLM is installed")
+    parser = engines.parser_of(__doc__, layers=4)
     parser.add_argument(
-        "--cases", type=words, help=f"among {', '.join(CASES)}; default: with one GPU {', '.join(single)}, else all"
+        "--cases", type=engines.words, help=f"among {', '.join(CASES)}; default: with one GPU {', '.join(single)}, else all"
     )
-    parser.add_argument("--kinds", type=words, default=list(models.KINDS), help="default: all")
-    parser.add_argument("--sides", type=words, default=[], help="own, moec or both; default: own where it is compared")
-    parser.add_argument("--gpus", type=words, default=["0"], help="default: 0")
-    parser.add_argument("--layers", type=int, default=4)
-    parser.add_argument("--small", action="store_true", help="narrow layers, to see that the program works")
-    parser.add_argument("--limit", type=float, default=540, help="seconds until what still runs is ended")
-    parser.add_argument("--commit", default="", help="commit of moec; default: as git says")
-    parser.add_argument("--work", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--job", help=argparse.SUPPRESS)
+    parser.add_argument("--sides", type=engines.words, default=[], help="own, moec or both; default: own where it is compared")
     parser.add_argument("--case", choices=CASES, help=argparse.SUPPRESS)
-    parser.add_argument("--kind", choices=models.KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
         run_job(options)
         return 0
-    if options.out is None:
-        parser.error("expected OUT, the folder of results")
-    if reason := engines.missing(options.site):
-        parser.error(reason)
-    options.gpus = [int(each) for each in options.gpus]
+    engines.check(parser, options)
     options.cases = options.cases or (single if len(options.gpus) == 1 else list(CASES))
     for given, known in ((options.cases, CASES), (options.kinds, models.KINDS), (options.sides, engines.SIDES)):
         if wrong := [each for each in given if each not in known]:

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Processes that each start one vLLM engine. They import vLLM together, which takes most of the time, and take turns on a GPU."""
 
+import argparse
 import contextlib
 import csv
 import dataclasses
@@ -19,6 +20,8 @@ import tarfile
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
+
+import models
 
 SIDES = ("own", "moec")
 """vLLM's own backend, and moec."""
@@ -101,6 +104,36 @@ class Turns:
             yield
 
 
+def words(text: str) -> list[str]:
+    return text.split(",")
+
+
+def parser_of(description: str | None, layers: int) -> argparse.ArgumentParser:
+    """The arguments that all programs with engines take. layers: default of --layers."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("out", type=pathlib.Path, nargs="?")
+    parser.add_argument("--site", type=pathlib.Path, help="folder of unpacked archives of pack.py; default: vLLM is installed")
+    parser.add_argument("--kinds", type=words, default=list(models.KINDS), help="default: all")
+    parser.add_argument("--gpus", type=words, default=["0"], help="default: 0")
+    parser.add_argument("--layers", type=int, default=layers)
+    parser.add_argument("--small", action="store_true", help="narrow layers, to see that the program works")
+    parser.add_argument("--limit", type=float, default=540, help="seconds until what still runs is ended")
+    parser.add_argument("--commit", default="", help="commit of moec; default: as git says")
+    parser.add_argument("--work", type=pathlib.Path, help=argparse.SUPPRESS)
+    parser.add_argument("--job", help=argparse.SUPPRESS)
+    parser.add_argument("--kind", choices=models.KINDS, help=argparse.SUPPRESS)
+    return parser
+
+
+def check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Ends a program that cannot start jobs with these options. Makes numbers of the GPUs."""
+    if options.out is None:
+        parser.error("expected OUT, the folder of results")
+    if reason := missing(options.site):
+        parser.error(reason)
+    options.gpus = [int(each) for each in options.gpus]
+
+
 def missing(site: pathlib.Path | None) -> str:
     """Returns why jobs could not import vLLM and moec; "" if they can."""
     if site and not (site / "vllm" / "__init__.py").exists():
@@ -178,7 +211,7 @@ def run_jobs(
         for name, process in processes.items():
             if name in ended or (process.poll() is None and not late):
                 continue
-            # An engine has processes of its own, and they are in the session of the first.
+            # Ends the processes that the engine has started, too.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             status = f"did not end in {limit_s:.0f} s" if process.poll() is None else f"status {process.wait()}"

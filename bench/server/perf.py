@@ -179,35 +179,22 @@ def jobs_of(options: argparse.Namespace) -> list[engines.Job]:
 
 
 def main() -> int:
-    def words(text: str) -> list[str]:
-        return text.split(",")
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("out", type=pathlib.Path, nargs="?")
-    parser.add_argument("--site", type=pathlib.Path, help="folder of unpacked archives of pack.py; default: vLLM is installed")
-    parser.add_argument("--kinds", type=words, default=list(models.KINDS), help="default: all")
-    parser.add_argument("--waves", type=words, default=WAVES.split(","), help=f"kinds that stand together; default: {WAVES}")
-    parser.add_argument("--gpus", type=words, default=["0"], help="default: 0. Waves are dealt over them")
-    parser.add_argument("--layers", type=int, default=24)
-    parser.add_argument("--small", action="store_true", help="narrow layers, to see that the program works")
+    parser = engines.parser_of(__doc__, layers=24)
+    parser.add_argument(
+        "--waves",
+        type=engines.words,
+        default=WAVES.split(","),
+        help=f"kinds that stand together, dealt over the GPUs; default: {WAVES}",
+    )
     parser.add_argument("--eager", action="store_true", help="without torch.compile and CUDA graphs, as on the processor")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--kv-gib", type=float, default=1, help="cache of keys and values of each engine [GiB]")
-    parser.add_argument("--limit", type=float, default=540, help="seconds until what still runs is ended")
-    parser.add_argument("--commit", default="", help="commit of moec; default: as git says")
-    parser.add_argument("--work", type=pathlib.Path, help=argparse.SUPPRESS)
-    parser.add_argument("--job", help=argparse.SUPPRESS)
-    parser.add_argument("--kind", choices=models.KINDS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.job:
         run_job(options)
         return 0
-    if options.out is None:
-        parser.error("expected OUT, the folder of results")
-    if reason := engines.missing(options.site):
-        parser.error(reason)
+    engines.check(parser, options)
     options.waves = [wave.split("+") for wave in options.waves]
-    options.gpus = [int(each) for each in options.gpus]
     known = {kind for wave in options.waves for kind in wave}
     if wrong := [each for each in (*options.kinds, *known) if each not in models.KINDS]:
         parser.error(f"expected kinds among {', '.join(models.KINDS)}; got {wrong[0]!r}")
