@@ -13,9 +13,16 @@ using namespace moec;
 
 TEST(Bytes, AreRead) {
   const std::pair<const char *, uint64_t> rows[] = {
-      {"0", 0},           {"1024", 1024},  {"500M", 500000000},
-      {"2G", 2000000000}, {"1.5KB", 1500}, {"2Gi", uint64_t(2) << 30},
-      {"1KiB", 1024},     {"3B", 3},       {"1T", 1000000000000}};
+      {"0", 0},
+      {"1024", 1024},
+      {"500M", 500000000},
+      {"2G", 2000000000},
+      {"1.5KB", 1500},
+      {"2Gi", uint64_t(2) << 30},
+      {"1KiB", 1024},
+      {"3B", 3},
+      {"1T", 1000000000000},
+      {"1e18", 1000000000000000000}};
   for (const auto &[text, bytes] : rows) {
     const Result<uint64_t> read = parseBytes(text);
     ASSERT_TRUE(read) << text;
@@ -37,5 +44,6 @@ TEST(Bytes, AreRefused) {
 TEST(Bytes, AreShown) {
   EXPECT_EQ(bytesText(0), "0.00 MB");
   EXPECT_EQ(bytesText(596590), "0.60 MB");
+  EXPECT_EQ(bytesText(1000000000), "1.00 GB");
   EXPECT_EQ(bytesText(1320000000), "1.32 GB");
 }

@@ -192,3 +192,27 @@ TEST(JsonReader, FieldsThatMustBeThere) {
   EXPECT_EQ(reader.pathOf("good"), "good");
   EXPECT_FALSE(errors.first);
 }
+
+TEST(JsonReader, IntegersAtTheEndsOfTheirRange) {
+  for (int64_t inside : {-3, 9})
+    EXPECT_EQ(integerIn(inside, -3, 9), inside);
+  for (int64_t outside : {-4, 10})
+    EXPECT_FALSE(integerIn(outside, -3, 9)) << outside;
+  // As a signed integer, this would be -1.
+  EXPECT_FALSE(integerIn(UINT64_MAX, -3, 9));
+  EXPECT_FALSE(integerIn(1.0, -3, 9));
+}
+
+/// Each path is reported once and at most 16 are; all errors are counted.
+TEST(JsonErrors, KeepsTheFirstOfEachPath) {
+  JsonErrors errors{"in", std::nullopt};
+  for (int i = 0; i < 20; ++i)
+    for (const char *text : {"first", "second"})
+      errors.add(std::to_string(i), text);
+  EXPECT_EQ(errors.count, 40u);
+  ASSERT_EQ(errors.entries.size(), 16u);
+  EXPECT_EQ(errors.entries[15].path, "15");
+  EXPECT_EQ(errors.entries[15].text, "first");
+  errors.entries.resize(2);
+  EXPECT_EQ(errors.all().message, "in: 0: first\nin: 1: first");
+}

@@ -65,8 +65,15 @@ TEST(Result, MessagesMoveNoCursor) {
            {"\x9b"
             "2J \xc2\x9b",
             "\\x9b2J \\u009b"},
+           // The first and the last, and the characters beside them.
+           {"\x9f|\xa0 \xc2\x80|\xc2\x9f|\xc2\xa0",
+            "\\x9f|\xa0 \\u0080|\\u009f|\xc2\xa0"},
            // The direction of writing.
            {"\xe2\x80\xae|\xe2\x81\xa6", "\\u202e|\\u2066"},
+           {"\xe2\x80\xa9|\xe2\x80\xaa|\xe2\x80\xaf",
+            "\xe2\x80\xa9|\\u202a|\xe2\x80\xaf"},
+           {"\xe2\x81\xa5|\xe2\x81\xa9|\xe2\x81\xaa",
+            "\xe2\x81\xa5|\\u2069|\xe2\x81\xaa"},
            // Letters, also where they have such a byte, and what is no UTF-8.
            {"\xc3\x9b \xe2\x80\x94 \xf0\x9f\x98\x80 \xff\xc3",
             "\xc3\x9b \xe2\x80\x94 \xf0\x9f\x98\x80 \xff\xc3"},
@@ -82,6 +89,8 @@ TEST(Result, MessagesMoveNoCursor) {
     EXPECT_EQ(logged, shown);
   }
   EXPECT_EQ(printable(std::string_view("\0", 1)), "\\x00");
+  // A sequence that the text's end cuts is not completed by what is behind it.
+  EXPECT_EQ(printable(std::string_view("\xc2\x9b", 1)), "\xc2");
 }
 
 TEST(Sha256, matchesThePublishedExamples) {
@@ -119,6 +128,8 @@ TEST(Files, writesWholeFilesOrNothing) {
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.error().code, ErrorCode::FileSystem);
   EXPECT_THAT(failed.error().message, HasSubstr("no/file': No such file"));
+  EXPECT_THAT(failed.error().message,
+              HasSubstr("; expected a folder at '" + folder.path + "/no'"));
   EXPECT_THAT(*listFiles(folder.path), ElementsAre("file"));
 }
 
@@ -163,6 +174,12 @@ TEST(Files, createsListsAndRemovesFolders) {
   ASSERT_TRUE(writeFile(joinPath(folder.path, "a/y"), ""));
   EXPECT_THAT(*listFiles(folder.path), ElementsAre("a/b/z", "a/y"));
   EXPECT_FALSE(createFolders(joinPath(folder.path, "a/y/c")));
+  EXPECT_FALSE(createFolders(joinPath(folder.path, "a/y")));
+  Result<void> onFolder = writeFileAtomically(folder.path + "/a", "x");
+  ASSERT_FALSE(onFolder);
+  EXPECT_THAT(onFolder.error().message,
+              HasSubstr("; expected the path of a file"));
+  EXPECT_THAT(*listFiles(folder.path), ElementsAre("a/b/z", "a/y"));
   ASSERT_TRUE(removeAll(joinPath(folder.path, "a")));
   ASSERT_TRUE(removeAll(joinPath(folder.path, "a")));
   EXPECT_TRUE(listFiles(folder.path)->empty());
@@ -205,6 +222,18 @@ TEST(Files, temporaryNamesDiffer) {
   EXPECT_EQ(names.size(), 20u);
 }
 
+/// A folder's name may end in slashes, and the temporary folder is not in it.
+TEST(Files, temporaryFoldersAreBesideTheirPath) {
+  TemporaryFolder folder;
+  for (const char *name : {"a", "a/", "a//"}) {
+    Result<std::string> made =
+        createTemporaryFolderBeside(joinPath(folder.path, name));
+    ASSERT_TRUE(made) << name;
+    EXPECT_TRUE(made->starts_with(folder.path + "/a.tmp-")) << *made;
+    EXPECT_EQ(parentFolder(*made), folder.path) << name;
+  }
+}
+
 TEST(Files, knowsPathsThatStayInside) {
   for (const char *good : {"a", "a/b.cu", "sm_90a/x.cubin", "..a/b"})
     EXPECT_TRUE(isContainedPath(good)) << good;
@@ -220,8 +249,19 @@ TEST(Files, knowsPathsThatStayInside) {
 TEST(Env, readsTypedValues) {
   ::unsetenv("MOEC_STRICT");
   EXPECT_FALSE(*envFlag("MOEC_STRICT"));
-  ::setenv("MOEC_STRICT", "yes", 1);
-  EXPECT_TRUE(*envFlag("MOEC_STRICT"));
+  for (const auto &[word, on] : {std::pair("1", true),
+                                 {"on", true},
+                                 {"true", true},
+                                 {"yes", true},
+                                 {"0", false},
+                                 {"off", false},
+                                 {"false", false},
+                                 {"no", false}}) {
+    ::setenv("MOEC_STRICT", word, 1);
+    const Result<bool> flag = envFlag("MOEC_STRICT");
+    ASSERT_TRUE(flag) << word;
+    EXPECT_EQ(*flag, on) << word;
+  }
   ::setenv("MOEC_STRICT", "maybe", 1);
   EXPECT_EQ(envFlag("MOEC_STRICT").error().message,
             "environment variable MOEC_STRICT: expected 1, on, true, yes or 0, "
@@ -229,6 +269,10 @@ TEST(Env, readsTypedValues) {
   ::unsetenv("MOEC_STRICT");
   ::setenv("MOEC_JOBS", "12", 1);
   EXPECT_EQ(*envInteger("MOEC_JOBS"), 12);
+  ::setenv("MOEC_JOBS", "0", 1);
+  const Result<int64_t> zero = envInteger("MOEC_JOBS");
+  ASSERT_TRUE(zero) << zero.error().message;
+  EXPECT_EQ(*zero, 0);
   for (const char *bad : {"-1", "1x", "x"}) {
     ::setenv("MOEC_JOBS", bad, 1);
     EXPECT_FALSE(envInteger("MOEC_JOBS")) << bad;

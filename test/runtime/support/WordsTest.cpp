@@ -11,6 +11,7 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <fmt/core.h>
 
 using namespace moec;
 using testing::ElementsAre;
@@ -27,10 +28,21 @@ TEST(Words, NearestOf) {
   EXPECT_EQ(nearestOf("--max-token", kOptions), "--max-tokens"); // absent
   EXPECT_EQ(nearestOf("--aech", kOptions), "--arch");            // another
   EXPECT_EQ(nearestOf("--arhc", kOptions), "--arch");            // swapped
+  EXPECT_EQ(nearestOf("--xach", kOptions), ""); // half a swap is two changes
   EXPECT_EQ(nearestOf("--kolour", kOptions), "");
   EXPECT_EQ(nearestOf("tp", kOptions), "");
   EXPECT_EQ(nearestOf("", kOptions), "");
   EXPECT_EQ(nearestOf(std::string(100, 'a'), kOptions), "");
+}
+
+TEST(Words, NearestOfTheShortestAndTheLongest) {
+  constexpr std::string_view kShort[] = {"ip", "hop"};
+  EXPECT_EQ(nearestOf("op", kShort), "");
+  EXPECT_EQ(nearestOf("hip", kShort), "ip");
+  const std::string longest(64, 'a');
+  const std::string_view names[] = {longest};
+  EXPECT_EQ(nearestOf(std::string(63, 'a') + "b", names), longest);
+  EXPECT_EQ(nearestOf(longest + "b", names), "");
 }
 
 TEST(Words, MeantByABeginning) {
@@ -51,6 +63,17 @@ TEST(Words, MeantByABeginning) {
   EXPECT_THAT(meantBy("fp8_scheme_of_blocks", views), IsEmpty());
 }
 
+TEST(Words, MeantByOffersAtMostTwelve) {
+  for (std::string_view before : {"", "mx"}) { // by a beginning, by a part
+    std::vector<std::string> many;
+    for (int i = 100; i < 113; ++i)
+      many.push_back(fmt::format("{}fp8_{}", before, i));
+    const std::vector<std::string_view> names(many.begin(), many.end());
+    EXPECT_EQ(meantBy("fp8_", std::span(names).first(12)).size(), 12u);
+    EXPECT_THAT(meantBy("fp8_", names), IsEmpty());
+  }
+}
+
 TEST(Words, UnknownWord) {
   EXPECT_EQ(unknownWord("arch", "sm_90b", kArchs),
             "unknown arch 'sm_90b'; did you mean sm_90? known archs: sm_80, "
@@ -60,6 +83,20 @@ TEST(Words, UnknownWord) {
             "sm_100a");
 }
 
+/// A suggestion replaces a list of more than 8 names.
+TEST(Words, UnknownWordOfManyNames) {
+  constexpr std::string_view kNames[] = {
+      "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"};
+  EXPECT_EQ(unknownWord("count", "eigth", kNames),
+            "unknown count 'eigth'; did you mean eight?");
+  EXPECT_EQ(unknownWord("count", "eigth", std::span(kNames).first(8)),
+            "unknown count 'eigth'; did you mean eight? known counts: one, "
+            "two, three, four, five, six, seven, eight");
+  EXPECT_EQ(unknownWord("count", "dozens", kNames),
+            "unknown count 'dozens'; known counts: one, two, three, four, "
+            "five, six, seven, eight, nine");
+}
+
 TEST(Words, ListOf) {
   EXPECT_EQ(listOf(kArchs, "and", false), "sm_80, sm_90, sm_90a and sm_100a");
   EXPECT_EQ(listOf(std::span(kArchs).first(1)), "\"sm_80\"");
@@ -67,9 +104,11 @@ TEST(Words, ListOf) {
 
 TEST(Words, MisspeltVariables) {
   setenv("MOEC_JOB", "3", 1);
+  setenv("MOEC_STRICT", "1", 1); // known, so not misspelt
   setenv("MOEC_SOMETHING_ELSE", "3", 1);
   const std::vector<std::string> warnings = misspeltVariables();
   unsetenv("MOEC_JOB");
+  unsetenv("MOEC_STRICT");
   unsetenv("MOEC_SOMETHING_ELSE");
   EXPECT_THAT(warnings, ElementsAre("environment variable MOEC_JOB is not "
                                     "read; did you mean MOEC_JOBS?"));
