@@ -153,7 +153,7 @@ def test_a_failure_leaves_the_model(model: Any) -> None:
     last = model.model.layers[2].mlp.experts
     last.down_proj[5, 0, 0] = float("nan")
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    with pytest.raises(moec.InvalidArgument, match=r"layers.2.mlp.experts: its own forward gives numbers that are not finite"):
+    with pytest.raises(moec.InvalidArgument, match=r"layers.2.mlp.experts: its own forward returned non-finite values"):
         integration.attach(model, max_tokens=64)
     assert all(same_bytes(tensor, before[name]) for name, tensor in model.state_dict().items())
     # The model's own parameters have them, and its own code computes.

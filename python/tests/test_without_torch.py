@@ -27,9 +27,12 @@ def run(code: str) -> None:
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
-@pytest.mark.parametrize("name", ["plans", "runs", "schemes"])
+@pytest.mark.parametrize("name", ["experts", "plans", "runs", "schemes"])
 def test_decisions(name: str) -> None:
-    """Plug-ins decide the scheme of a layer, its layer JSON and token counts, or refuse it. moec.torch runs it."""
+    """Plug-ins decide the scheme of a layer, its layer JSON and token counts, or refuse it. moec.torch runs it.
+
+    Experts modules of transformers are recognized, packed and restored.
+    """
     code = (HERE / f"{name}_without_torch.py").read_text()
     ended = run_python(code, PYTHONPATH=os.pathsep.join([*filter(None, sys.path), str(HERE)]))
     assert ended.returncode == 0, ended.stderr[-3000:]

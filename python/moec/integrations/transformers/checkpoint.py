@@ -37,7 +37,7 @@ class Plan(NamedTuple):
     package: Package
 
 
-LAYER = re.compile(r"(?:^|\.)(?:layers|blocks|h)\.(\d+)\.")
+LAYER = re.compile(r"(?:^|\.)(?:layers|blocks|h)\.(\d+)(?=\.)")
 # Parameters of an activation that change nothing.
 NEUTRAL = {"alpha": 1.0, "beta": 0.0, "linear_beta": 0.0, "limit": 0.0}
 
@@ -54,8 +54,8 @@ def _descriptor(found: dict[str, Any]) -> dict[str, Any]:
     """Converts a descriptor in a report to a descriptor in a quant_config."""
     names = {"dtype": "element_type", "shape": "group", "scale": "scale_type", "dynamic": "dynamic"}
     names |= {"alpha_or_gscale": "second_scale_type", "zp": "zero_point_type"}
-    others = {"second_per_row", "scale_rule"}
-    if unknown := set(found) - set(names.values()) - others:
+    others = ("second_per_row", "scale_rule")
+    if unknown := set(found) - set(names.values()) - set(others):
         raise NotSupported(f"the checkpoint's scheme has {', '.join(sorted(unknown))}, which load_experts does not support")
     made = {name: found[own] for name, own in names.items() if found.get(own)}
     return made | {name: found[name] for name in others if found.get(name)}
