@@ -45,6 +45,9 @@ class Tensor(np.ndarray):
         self.is_meta = place == "meta"
         return self
 
+    def view(self, *given: Any) -> Any:  # type: ignore[override]
+        return self.reshape(given) if isinstance(given[0], int) else super().view(*given)
+
     def converted(self, dtype: Any) -> Any:
         codes = np.asarray(self)
         if codes.dtype == E4M3:
@@ -101,6 +104,22 @@ class Tensor(np.ndarray):
             root = root.base  # type: ignore[assignment]
         return Names(data_ptr=lambda: root.ctypes.data)
 
+    def new_empty(self, shape: Any, dtype: Any = None) -> Any:
+        """A tensor that is full of sevens, which no test expects."""
+        return np.full(shape, 7, dtype or self.dtype).view(Tensor).on(self.place)
+
+    def copy_(self, other: Any) -> None:
+        self[...] = other
+
+    def zero_(self) -> None:
+        self[...] = 0
+
+    def is_contiguous(self) -> bool:
+        return self.flags.c_contiguous
+
+    def dim(self) -> int:
+        return self.ndim
+
     def set_(self, value: Any) -> None:
         """Writes into the tensor, as add_() and its like do."""
         self[...] = value
@@ -117,6 +136,16 @@ def tensor(values: Any, dtype: Any = np.float32, device: Any = "cpu") -> Any:
 
 def parameter(values: Any) -> Any:
     return np.asarray(values).view(Parameter)
+
+
+class Held:
+    """A parameter whose data an engine's plug-in replaces."""
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["data"], name)
 
 
 class Module:
@@ -156,14 +185,14 @@ class Module:
     def get_submodule(self, name: str) -> Any:
         return dict(self.named_modules())[name]
 
-    def named_parameters(self, kind: str = "_parameters") -> Iterator[tuple[str, Any]]:
-        for path, module in self.named_modules():
+    def named_parameters(self, recurse: bool = True, kind: str = "_parameters") -> Iterator[tuple[str, Any]]:
+        for path, module in self.named_modules() if recurse else [("", self)]:
             for name, each in getattr(module, kind).items():
                 if each is not None:
                     yield f"{path}.{name}" if path else name, each
 
     def named_buffers(self) -> Iterator[tuple[str, Any]]:
-        return self.named_parameters("_buffers")
+        return self.named_parameters(kind="_buffers")
 
     def parameters(self) -> Iterator[Any]:
         return (each for _, each in self.named_parameters())

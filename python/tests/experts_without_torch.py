@@ -260,6 +260,11 @@ def of_experts() -> None:
     }
     says(lambda: list(experts.find(lone)))
     print(f"    {experts.eager_forward(Experts()).__qualname__} {experts.eager_forward(Module())}")
+    names: dict[str, Any] = {}
+    code = "def wrapped(self, *given): return own(self, *given)\nwrapped.__wrapped__ = own = 1"
+    exec(compile(code, "another file", "exec"), names)
+    foreign = type("ForeignExperts", (Experts,), {"forward": names["wrapped"]})()
+    print(f"    wrapped by another decorator: {experts.eager_forward(foreign)}")
     twice = type("TwiceExperts", (Experts,), {"forward": made_of.dispatched(Experts.forward)})()
     print(f"    {experts.eager_forward(twice).__qualname__}")
 

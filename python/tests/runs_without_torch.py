@@ -20,6 +20,7 @@ install("torch", "vllm", "sglang")
 import torch  # noqa: E402
 from decisions import BF16, F8, F16, F32, title, told  # noqa: E402
 
+from moec import _abi  # noqa: E402
 from moec._tensors import Row  # noqa: E402
 
 bound: Any
@@ -157,6 +158,7 @@ def operations() -> None:
 
 def bound_runs() -> None:
     title("bound runs")
+    print(f"words of a tensor: {bound.WORDS_OF_TENSOR}, data at {8 * bound.WORD_OF_DATA == _abi.Tensor.data.offset}")
     library = Names(check=Recorded("check"))
     state = Names(capturing=False, strides=None, said=True)
 

@@ -27,7 +27,7 @@ def run(code: str) -> None:
     assert ended.returncode == 0, ended.stderr[-3000:]
 
 
-@pytest.mark.parametrize("name", ["experts", "plans", "runs", "schemes"])
+@pytest.mark.parametrize("name", ["experts", "layers", "plans", "runs", "schemes"])
 def test_decisions(name: str) -> None:
     """Plug-ins decide the scheme of a layer, its layer JSON and token counts, or refuse it. moec.torch runs it.
 
