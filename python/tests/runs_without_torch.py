@@ -158,7 +158,7 @@ def operations() -> None:
 
 def bound_runs() -> None:
     title("bound runs")
-    print(f"words of a tensor: {bound.WORDS_OF_TENSOR}, data at {8 * bound.WORD_OF_DATA == _abi.Tensor.data.offset}")
+    print(f"words of a tensor: {bound.WORDS_OF_TENSOR}, data at {_abi.Tensor.data.offset == 8 * bound.WORD_OF_DATA}")
     library = Names(check=Recorded("check"))
     state = Names(capturing=False, strides=None, said=True)
 
