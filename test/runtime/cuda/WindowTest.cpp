@@ -232,6 +232,55 @@ TEST_F(Windows, ProcessesShareByIpc) {
   }
 }
 
+/// Each rank sees one changed bit of the other rank's offer of a window.
+TEST_F(Windows, OffersAreHeldAgainstTheRanksOwn) {
+  RankOfWindow ranks[] = {RankOfWindow(0), RankOfWindow(1)};
+  struct Row {
+    size_t byte;
+    int bit;
+    moec_status status;
+    const char *problems[2]; ///< of each rank
+  };
+  for (const Row &row :
+       {// A child that a rank forked has the rank's process and another pid.
+        Row{56, 1, MOEC_OK, {"", ""}},
+        Row{72,
+            1,
+            MOEC_PEER_MISMATCH,
+            {"rank 0 creates a window of 2304 bytes, and rank 1 one of 2305",
+             "rank 0 creates a window of 2305 bytes, and rank 1 one of 2304"}},
+        Row{80,
+            1,
+            MOEC_NO_COMMUNICATION,
+            {"rank 0: its GPU does not reach that of rank 1: both have a "
+             "context of their own on one GPU",
+             "rank 0: its GPU does not reach that of rank 1: both have a "
+             "context of their own on one GPU"}},
+        Row{416, 8, MOEC_MISALIGNED, {"rank 1: ", "rank 0: "}}}) {
+    Meeting meeting;
+    onRanks([&](int32_t rank) {
+      Meeting::End end = {&meeting, rank, {}, false, {}};
+      // Offers have more bytes than outcomes, and packages more than offers.
+      end.change = [&](char *its, uint64_t bytes) {
+        if (bytes >= 600 && bytes < 4096)
+          its[row.byte] ^= char(row.bit);
+      };
+      moec_comm_options options = optionsOf(rank, end);
+      moec_comm *comm = nullptr;
+      ASSERT_EQ(moec_comm_create(&options, &comm), MOEC_OK)
+          << moec_last_error();
+      moec_context *context = nullptr;
+      EXPECT_EQ(said(ranks[rank].createContext(comm, &context)),
+                std::pair(row.status, std::string(row.problems[rank])));
+      meeting.both.arrive_and_wait();
+      EXPECT_EQ(fakeGpu()->opened, row.status == MOEC_OK ? 2 : 0);
+      meeting.both.arrive_and_wait();
+      moec_context_destroy(context);
+      moec_comm_destroy(comm);
+    });
+  }
+}
+
 /// A rank's memory outlives its context while the other rank, which looks as
 /// one of another process, maps it. What a rank does frees memory of its GPU
 /// alone.
