@@ -4,7 +4,9 @@
 """README.md's table, first sentence and picture, and the tables of the runs' pages, are those of their rows."""
 
 import pathlib
+import subprocess
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -39,6 +41,22 @@ class SameRun(unittest.TestCase):
     def test_the_picture(self):
         drawn = "\n".join(draw_speed.drawn(draw_speed.merged([run.with_suffix(".csv") for run in RUNS]))) + "\n"
         self.assertEqual((ROOT / "docs" / "speed.svg").read_text(), drawn)
+
+    def test_rows_that_count(self):
+        head = "shape,scheme,tokens,routing,system,us,floor_us,error\n"
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "run.csv"
+            path.write_text(head + "s,bf16,8,uniform,moec,30,20,0.1\ns,bf16,8,uniform,a,40,25,0.1\ns,bf16,8,uniform,b,20,8,wrong\n"
+                            "s,bf16,8,uniform,c,30,12,0.1\ns,bf16,9,uniform,moec,1,1,0.1\ns,bf16,10,uniform,a,1,1,0.1\n"
+                            "s,bf16,10,uniform,b,1,1,0.1\ns,bf16,11,hot:8,moec,1,1,0.1\ns,bf16,11,hot:8,a,4,1,0.1\n")
+            cells = same_run.read(path)
+            self.assertEqual(list(cells), [("s", "bf16", 8, "uniform"), ("s", "bf16", 11, "hot:8")])
+            self.assertEqual(same_run.row_of(cells["s", "bf16", 8, "uniform"]), ["30.0", "1.50", "c", "2.50", "1.00"])
+            # A cell of equal times is none in which moec is faster.
+            self.assertEqual(same_run.means(cells), [("bf16", "uniform", 1, 0, 1.0, 1.0), ("bf16", "hot:8", 1, 1, 0.25, 0.25)])
+            done = subprocess.run([sys.executable, same_run.__file__, path, "s,bf16,8"], capture_output=True, text=True, check=True)
+        self.assertEqual(done.stdout.splitlines()[2:4], ["| bf16 | hot:8 | 1 | 1 | 0.25 | 0.25 |", "| bf16 | uniform | 1 | 0 | 1.00 | 1.00 |"])
+        self.assertEqual(done.stdout.splitlines()[-1], "| s, bf16, 8 | 30.0 | 1.50 | c | 2.50 | 1.00 |")
 
     @staticmethod
     def means(cells):

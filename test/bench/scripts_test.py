@@ -9,6 +9,7 @@ import io
 import json
 import os
 import pathlib
+import shutil
 import stat
 import subprocess
 import sys
@@ -149,7 +150,6 @@ class TargetTest(unittest.TestCase):
         self.assertEqual(targets.target(1.12, 1.05, self.equal), (1.05, 1.071))
         self.assertEqual(targets.target(1.12, 1.10, self.equal), (1.10, 1.10))
 
-
     def test_a_gpu_whose_table_counts_without_a_peer_alone(self):
         key, peer = ("g", "s", "int4_w4a16", 8), {"peer": "p", "version": "1", "us": 2.0, "ratio": 1.6, "floor_us": 1.25}
         both = targets.cell_of(key, "int4", 1.3, peer, True, self.equal)
@@ -187,6 +187,45 @@ class TableTest(unittest.TestCase):
         self.assertIn("1.60!(1.07)", lines[3])
         self.assertEqual(lines[-1], "2 cells with a target: 1 met, 1 faster than the best of today's systems")
 
+    def test_short_table_of_several_counts(self):
+        bad = report()
+        bad["packages"][0]["cells"].append({"tokens": 64, "ratio": 1.0})
+        lines = list(short_table.lines([bad, report(before_gbs=0, after_gbs=0)]))
+        self.assertEqual(lines[1].split(), ["1", "64"])
+        self.assertEqual(lines[2].split(), ["qwen3_30b_a3b/bf16", "1.20", "(0.80)", "1.00"])
+        self.assertEqual(lines[3].split(), ["qwen3_30b_a3b/bf16", "1.20", "(0.80)", "-"])
+        self.assertEqual(lines[4], "reads: 3070 to 3080 GB/s; the floor's: 3150")
+        self.assertEqual(lines[5], "2 cells with a target: 2 met, 2 faster than the best of today's systems")
+        same = report()
+        same["packages"][0]["cells"][0]["against"]["ours_over_theirs"] = 1.0
+        self.assertIn("1 met, 0 faster", list(short_table.lines([same]))[-1])
+        self.assertEqual(len(list(short_table.lines([report(before_gbs=0, after_gbs=0)]))), 4)
+
+    def test_skew_calls_of_moec_bench(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            program = folder / "moec-bench"
+            program.write_text(f"#!{sys.executable}\nimport sys\nif '--fail' in sys.argv:\n  sys.exit('no GPU')\n"
+                               "import json; print(json.dumps(sys.argv[1:]))\n")
+            program.chmod(0o755)
+            options = types.SimpleNamespace(tokens="32,64", more=["--passes=1"])
+            with unittest.mock.patch.object(skew, "HERE", folder):
+                words = skew.run([folder / "a.moec"], "hot:8", False, options)
+                self.assertEqual(words, [f"{folder}/a.moec", "--routing=hot:8", "--tokens=32,64", f"--targets={folder}/targets.json",
+                                         "--json", "--passes=1"])
+                self.assertEqual(skew.run([folder / "a.moec"], "hot:8", True, options), [*words, "--dealt"])
+                options.more = ["--fail"]
+                with self.assertRaisesRegex(SystemExit, "skew.py: .*moec-bench .*: no GPU"):
+                    skew.run([folder / "a.moec"], "hot:8", True, options)
+        self.assertEqual(skew.times(report()), {("qwen3_30b_a3b", "bf16", 1): 24 * 1.2})
+        key = ("s", "bf16", 1)
+        lines = list(skew.lines({("uniform", False): {}, ("hot:8", False): {key: 50.0}, ("hot:8", True): {key: 40.0}}, 1.25, {}))
+        self.assertEqual((lines[0].split("  ")[0], lines[1].split()), ("us (over dealt evenly)", ["s/bf16", "1", "-", "50.0", "(1.25)"]))
+        self.assertEqual(lines[-1], "1 cells beside dealt ones, 0 above 1.25")
+        lines = list(skew.lines({("hot:8", False): {key: 50.0}, ("hot:8", True): {key: 40.0}}, 1.25, {(*key, "hot:8"): 25.0}))
+        self.assertTrue(lines[0].startswith("us (over dealt evenly, over the best other)"))
+        self.assertIn("50.0 (1.25, 2.00)", lines[1])
+
     def test_cells_without_another_system(self):
         alone = report()
         alone["packages"][0]["cells"][0]["against"] = {"target": 1.1, "limit": 1.1, "met": False}
@@ -210,6 +249,101 @@ class TableTest(unittest.TestCase):
         self.assertIn("| 1 | 36.1 | 24.0 | 1.508 | 1.35 missed | 1.74 | 0.87 | vllm_tuned |", text)
         self.assertIn("Not run: 0. A mutant passes when its fault is caught.", text)
         self.assertIn("Pure reads before and after reached 3073 to 3081 GB/s: not marked suspect.", text)
+
+    def test_checks_of_several_programs(self):
+        source = {"arch": "sm_90a", "commit": "c", "trees": {"runtime": "r"}}
+        parts = [{**source, "results": [{"group": "models", "name": "a", "passed": True}, {"group": "limits", "name": "b", "passed": False}],
+                  "not_run": ["x", "y"]},
+                 {**source, "results": [{"group": "limits", "name": "c", "passed": False}]},
+                 {**source, "arch": "sm_80", "results": [{"group": "limits", "name": "d", "passed": True}]}]
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [pathlib.Path(folder) / f"{index}.json" for index in range(3)]
+            for path, part in zip(paths, parts):
+                path.write_text(json.dumps(part))
+            merged = summarize.merge_checks(paths)
+        self.assertEqual(merged["sources"], [source, {**source, "arch": "sm_80"}])
+        self.assertEqual([(row["name"], row["source"]) for row in merged["results"]], [("a", 0), ("b", 0), ("c", 0), ("d", 1)])
+        summary = summarize.summary_of_checks(merged)
+        self.assertEqual(summary, {"groups": {"models": {"passed": 1, "failed": 0, "failures": []},
+                                              "limits": {"passed": 1, "failed": 2, "failures": ["b", "c"]}}, "not_run": 2})
+        text = summarize.markdown({"provenance": dict.fromkeys(("date", "name", *summarize.TREES), "z"), "checks": summary})
+        self.assertIn("| models | 1 | 0 |\n| limits | 1 | 2, b, c |", text)
+        self.assertIn("Not run: 2.", text)
+
+    def test_times_of_loads(self):
+        def kind(number):
+            return {"rounds": 3, "best_ms": number - 1, "worst_ms": number + 1, "phases": {"ready_ms": number, "context_ms": 2 * number}}
+
+        load = {"cold": kind(10), "ahead_of_time": kind(20), "usable_threads": 4, "input": "/somewhere/config.json"}
+        load["cold"]["phases"]["package_ms"] = 5
+        self.assertEqual(summarize.load_lines(load)[2:], [
+            "|  | cold | ahead of time |", "| --- | --- | --- |", "| call to all functions loaded | 10.0 | 20.0 |",
+            "| of that: config.json to package | 5.0 |  |", "| before: context | 20.0 | 40.0 |", "| best round | 9.0 | 19.0 |",
+            "| worst round | 11.0 | 21.0 |", ""])
+        self.assertEqual(summarize.load_lines(load)[0],
+                         "Medians in ms of 3 fresh processes of each kind, 4 usable threads, from `config.json`.")
+        text = "\n".join(summarize.thermometer_lines({"off": True, "torch": "2.x", "cells": [], "rates": [], "errors": ["none"]}))
+        self.assertIn("**More than 5 % off**: PyTorch 2.x", text)
+        self.assertIn("* not timed: none", text)
+        self.assertNotIn("off", "\n".join(summarize.thermometer_lines({"off": False, "torch": "2", "cells": [], "rates": [], "errors": []})))
+
+    def test_what_the_page_says_of_a_bench(self):
+        bench = report(suspect=True)
+        package = bench["packages"][0]
+        package["suspect"] = True
+        package["errors"] = [{"tokens": 8, "error": "out of memory"}]
+        fp8 = {**package, "suspect": False, "layer": {"name": "x", "quant": {"name": "fp8_block"}}}
+        bench["packages"].append(fp8)
+        text = "\n".join(summarize.bench_lines(bench))
+        self.assertIn("Floor: 3150 GB/s and 781 TFLOP/s, 1402 TFLOP/s where both operands have 8 bits (measured).", text)
+        self.assertIn("Pure reads before and after reached 3070 to 3080 GB/s: more than 5 % off: the run is **suspect**.", text)
+        self.assertIn("### qwen3_30b_a3b (bf16, sm_90a, **suspect**)", text)
+        self.assertIn("### qwen3_30b_a3b (fp8_block, sm_90a)", text)
+        self.assertIn("* 8 tokens: out of memory", text)
+        # 2 of 781 and of 1402 TFLOP/s.
+        self.assertIn("| 1 | 28.8 | 24.0 | 1.200 | 1.35 | 1.50 | 0.80 | vllm | 2.0 | 0.3 | 8.0 | decode | up_to_128 | gate_up |", text)
+        self.assertIn(" | vllm | 2.0 | 0.1 | 8.0 |", text)
+        bench["bandwidth_by"] = "copy"
+        del bench["fp8_tflops"], bench["packages"][1]
+        text = "\n".join(summarize.bench_lines(bench))
+        self.assertIn("Floor: 3150 GB/s and 781 TFLOP/s (measured).\nNo pure read was timed in this run", text)
+        # A result without targets is compared with the files of today.
+        cell = package["cells"][0]
+        del cell["against"]
+        for name, ratio, mark in (("qwen3-30b-a3b", 1.35, ""), ("qwen3-30b-a3b", 1.3501, " missed"), ("none", 1.0, None)):
+            known = {("qwen3-30b-a3b", "bf16", 1): {"target": 1.35, "limit": 1.35, "baseline": {"peer": "p", "ratio": 1.5}}}
+            said = summarize.against({**package, "shape": name}, {**cell, "ratio": ratio}, known)
+            self.assertEqual(said, ("", "", "", "") if mark is None else (f"1.35{mark}", "1.50", "0.90", "p"))
+        self.assertEqual(summarize.reads({"before_gbs": 3000.0, "after_gbs": 0}, []), "3000 GB/s")
+
+    def test_a_page_is_written(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            for file, value in (("bench.json", report(driver_version=13020)), ("load.json", {"cold": {
+                    "rounds": 1, "best_ms": 1, "worst_ms": 1, "phases": {}}, "usable_threads": 1, "input": "i"}),
+                    ("checks.json", {"results": [], "not_run": []})):
+                (folder / file).write_text(json.dumps(value))
+            words = ["summarize.py", "--date=2026-01-02", "--name=h100-what", "--bench", name + "/bench.json", "--load", name + "/load.json",
+                     "--checks", name + "/checks.json", "--note=a note", "--commit=c", f"--out={name}", f"--raw={name}"]
+            asked = []
+            with unittest.mock.patch.object(sys, "argv", words), contextlib.redirect_stdout(io.StringIO()), \
+                    unittest.mock.patch.object(summarize, "git", lambda *words: asked.append(words[-1]) or f"<{words[-1]}>"):
+                self.assertEqual(summarize.main(), 0)
+            self.assertEqual(asked, ["c", "c:templates", "c:runtime", "c:compiler"])
+            page = (folder / "2026-01-02-h100-what.md").read_text()
+            for line in ("| device | NVIDIA H100 80GB HBM3 |", "| driver | CUDA 13.2 |", "| commit | <c> |", "| note | a note |",
+                         "| tree of runtime/ | <c:runtime> |", "## Layers", "## Loading", "## Checks on the GPU"):
+                self.assertIn(line, page)
+            self.assertTrue((folder / "2026-01-02-h100-checks.json").exists())
+            (folder / "2026-01-02-h100-what.md").unlink()
+            with unittest.mock.patch.object(sys, "argv", ["summarize.py", f"--markdown={name}/2026-01-02-h100-what.json", f"--out={name}"]), \
+                    contextlib.redirect_stdout(io.StringIO()):
+                self.assertEqual(summarize.main(), 0)
+            self.assertEqual((folder / "2026-01-02-h100-what.md").read_text(), page)
+        for lacking in (["--date=d", "--name=n"], ["--date=d", "--bench", "x"], ["--name=n", "--bench", "x"]):
+            with unittest.mock.patch.object(sys, "argv", ["summarize.py", *lacking]), contextlib.redirect_stderr(io.StringIO()), \
+                    self.assertRaises(SystemExit):
+                summarize.main()
 
     def test_several_processes_make_one_bench(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -273,6 +407,38 @@ class ThermometerTest(unittest.TestCase):
         # 2 * 8192^3 flops in 390 us.
         self.assertAlmostEqual(result["rates"][0]["tflops"], 2819.3, places=1)
         self.assertEqual((len(result["rates"]), result["errors"], result["off"]), (2, [], True))
+
+    def test_replays_of_a_timing(self):
+        timer, replays, idle = thermometer.Timer(torch_stand_in()), [], []
+        with unittest.mock.patch.object(timer, "graph", lambda work: (work(), None)), \
+                unittest.mock.patch.object(thermometer.time, "sleep", idle.append):
+            for times, budget, timed in (((400.0, 900.0, 1.0, 5.0, 7.0, 1000.0), 0.001, 7), ((401.0, 100.0), 1, 10), ((100.0,), 1000, 300)):
+                replays.clear()
+
+                def replay(_, times=times):
+                    replays.append(times[min(len(replays) % (3 + timed), len(times) - 1)])
+                    return replays[-1]
+
+                with unittest.mock.patch.object(timer, "replay", replay):
+                    got = timer.us(lambda: None, budget)
+                self.assertEqual(len(replays), 3 * (3 + timed))
+                # The median of what followed the three replays that warm up.
+                self.assertEqual(got, 1000.0 if timed == 7 else 100.0)
+        self.assertEqual(idle, [0.1] * 3)
+        self.assertAlmostEqual(timer.replay(Anything()), 390)
+
+    def test_operands_of_a_cell(self):
+        cell, made, asked = thermometer.CELLS[0], [], []
+
+        class Torch(Anything):
+            def __getattr__(self, name):
+                return (lambda *extents, **_: asked.append((name, extents)) or Anything()) if name in ("randn", "bincount") else Anything()
+
+        timer = types.SimpleNamespace(us=lambda work, *_: made.append(work) or 100.0)
+        row = thermometer.time_cell(Torch(), timer, cell, "h100_sxm")
+        self.assertEqual([extents for name, extents in asked if name == "randn"],
+                         [(512, 128), (4096, 2048), (4096, 768), (128, 1536, 2048), (128, 2048, 768)])
+        self.assertEqual((row["us"], row["ratio"], row["off"], len(made)), (100.0, 100 / 474.5, True, 1))
 
     def test_each_gpu_has_its_own_rates(self):
         result = thermometer.measure(torch_stand_in("NVIDIA H200"))
@@ -388,6 +554,40 @@ class CompileCellsTest(unittest.TestCase):
         self.assertEqual(list(compile_cells.pairs(["mixtral-8x7b/fp8_block"])), [("mixtral-8x7b", "fp8_block")])
         self.assertEqual(len(list(compile_cells.pairs(["bf16"]))), 5)
         self.assertEqual(list(compile_cells.pairs(["nothing"])), [])
+
+    def test_a_folder_is_filled(self):
+        with tempfile.TemporaryDirectory() as name:
+            build, out = pathlib.Path(name) / "build", pathlib.Path(name) / "out"
+            words = ["compile_cells.py", f"--build={build}", f"--out={out}", "--cells=mixtral-8x7b", "--no-cubin"]
+
+            def main(*words):
+                with unittest.mock.patch.object(sys, "argv", list(words)), contextlib.redirect_stdout(io.StringIO()) as said, \
+                        contextlib.redirect_stderr(io.StringIO()):
+                    return compile_cells.main(), said.getvalue().splitlines()
+
+            with self.assertRaisesRegex(SystemExit, f"expected {build}/bin/moec-bench; build it first .ninja -C {build} moec-bench."):
+                main(*words)
+            (build / "bin").mkdir(parents=True)
+            shutil.copy(shutil.which("true"), build / "bin" / "moec-bench")
+            moec = build / "bin" / "moec"
+            # Refuses one scheme; the others leave a package.
+            moec.write_text(f"#!{sys.executable}\nimport os, sys\nout = sys.argv[sys.argv.index('-o') + 1]\n"
+                            "if out.endswith('-fp8_block.moec'):\n  sys.exit('refused')\n"
+                            "os.mkdir(out)\nprint('more')\nprint(' '.join(sys.argv[3:]))\n")
+            moec.chmod(0o755)
+            (out / "mixtral-8x7b-bf16.moec").mkdir(parents=True)
+            for _ in range(2):
+                (status, said), schemes = main(*words), [scheme for _, scheme in compile_cells.pairs(["mixtral-8x7b"])]
+                self.assertEqual(status, 0)
+                self.assertEqual([line.partition(":")[0] for line in said], [f"mixtral-8x7b/{scheme}" for scheme in schemes])
+                self.assertEqual(said[0], f"mixtral-8x7b/bf16: --arch=sm_90a -o {out}/mixtral-8x7b-bf16.moec --no-cubin")
+                self.assertIn("mixtral-8x7b/fp8_block: refused", said)
+                made = {path.name for path in out.iterdir()}
+                self.assertEqual(made, {"moec-bench", "commit", *(pathlib.Path(name).name for name in compile_cells.COPIED),
+                                        *(f"mixtral-8x7b-{scheme}.moec" for scheme in schemes if scheme != "fp8_block")})
+            self.assertEqual(main(*words[:3], "--cells=mixtral-8x7b/fp8_block")[0], 1)
+            with self.assertRaises(SystemExit):
+                main(*words[:3], "--cells=nothing")
 
     def test_command(self):
         options = types.SimpleNamespace(arch="sm_90a", no_cubin=True)
