@@ -31,7 +31,7 @@ def split(types):
 
 
 def changes(kind):
-    """What is changed, and the type."""
+    """Yields each change of a type: its name and the other type."""
     found = re.fullmatch(r"tensor<((?:[0-9?]+x)*)(.+)>", kind)
     if not found:
         return
