@@ -252,6 +252,8 @@ def vllm_layers() -> None:
     both = changed(changed(VLLM, f"{MOE}.swiglu_limit", 5.0), "swiglu_limit", 0.0)
     print(f"the layer's limit before the configuration's: {_vllm_plan._activation(both)}")
     print(f"the configuration's limit: {_vllm_plan._activation(changed(VLLM, f'{MOE}.swiglu_limit', 5.0))}")
+    bare = changed(changed(VLLM, f"{MOE}.activation.value", "situ"), f"{MOE}.activation_situ_beta", None)
+    print(f"situ without beta: {told(lambda: _vllm_plan._activation(bare))}")
     for linear in (None, 0.5):
         layer = changed(changed(VLLM, f"{MOE}.activation.value", "situ"), f"{MOE}.activation_situ_beta", 2.0)
         layer = changed(layer, f"{MOE}.activation_situ_linear_beta", linear)

@@ -119,6 +119,10 @@ def layer_of(package: Any = None, **values: Any) -> Any:
 
 def operations() -> None:
     title("operations")
+    made = ops.LIBRARY
+    for call in (*made.define.call_args_list, *made.impl.call_args_list, *torch.library.register_fake.call_args_list):
+        print(f"    {[getattr(each, '__name__', each) for each in call.args]} {sorted(call.kwargs)}")
+    print(f"    {torch.library.Library.call_args}")
     packages: tuple[dict[str, Any], ...] = (
         {},
         {"outputs": ("out", "ids")},

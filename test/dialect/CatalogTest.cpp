@@ -203,6 +203,29 @@ TEST(Catalog, CodeRunsWhereItsCompatibilitySays) {
   EXPECT_FALSE(runs("sm_103f", 10, 0));
 }
 
+TEST(Catalog, FloorsAreOfMeasuredRatesOrOfTheSpecification) {
+  using catalog::floorRates;
+  catalog::Gpu gpu;
+  gpu.bandwidth = 1000, gpu.matmulRate = 200;
+  const auto expect = [&](double bandwidth, double rate, double fp8, bool is) {
+    const catalog::FloorRates rates = floorRates(gpu);
+    EXPECT_EQ(rates.bandwidth, bandwidth);
+    EXPECT_EQ(rates.matmulRate, rate);
+    EXPECT_EQ(rates.fp8Rate, fp8);
+    EXPECT_EQ(rates.measured, is);
+  };
+  expect(1000, 200, 400, false);
+  // Both must be measured.
+  gpu.measuredBandwidth = 900;
+  expect(1000, 200, 400, false);
+  gpu.measuredBandwidth = 0, gpu.measuredMatmulRate = 150;
+  expect(1000, 200, 400, false);
+  gpu.measuredBandwidth = 900;
+  expect(900, 150, 300, true);
+  gpu.measuredFp8Rate = 260;
+  expect(900, 150, 260, true);
+}
+
 TEST(Catalog, DeviceNamesFindTheirGpu) {
   const auto name = [](std::string_view device) -> std::string_view {
     const catalog::Gpu *gpu = catalog::findGpuByDevice(device);
