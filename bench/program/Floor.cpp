@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 using namespace moec;
@@ -44,6 +45,12 @@ Result<Rates> moec::bench::ratesOf(const std::string &device,
                              "--tflops=TFLOP/s",
                              device)};
   return rates;
+}
+
+bool moec::bench::isOff(double gbs, const Rates &rates) {
+  constexpr double kTolerance = 0.05;
+  return rates.source != "maker's" &&
+         std::abs(gbs / rates.bandwidth - 1) > kTolerance;
 }
 
 bool moec::bench::multipliesFp8(const nlohmann::json &layer) {

@@ -39,6 +39,11 @@ struct GivenRates {
 /// and not both of bandwidth and matmul rate given.
 Result<Rates> ratesOf(const std::string &device, const GivenRates &given);
 
+/// Returns true if a pure read of `gbs` GB/s differs by more than 5 % from the
+/// floor's bandwidth. A bandwidth that the maker states is not reached, so
+/// nothing differs from it.
+bool isOff(double gbs, const Rates &rates);
+
 /// Whether both operands of the first matmul have 8 bits, by the manifest's
 /// layer.
 bool multipliesFp8(const nlohmann::json &layer);

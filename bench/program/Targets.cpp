@@ -95,6 +95,21 @@ const Target *Targets::find(const std::string &gpu, const std::string &shape,
   return nullptr;
 }
 
+nlohmann::ordered_json moec::bench::comparisonOf(const Target &target,
+                                                 double ratio) {
+  nlohmann::ordered_json row;
+  if (target.best)
+    row = {{"peer", target.best->name},
+           {"version", target.best->version},
+           {"us", target.best->us},
+           {"ratio", target.best->ratio},
+           {"ours_over_theirs", ratio / target.best->ratio}};
+  row["target"] = target.target;
+  row["limit"] = target.limit;
+  row["met"] = ratio <= target.limit;
+  return row;
+}
+
 bool moec::bench::selects(const std::string &word, const std::string &shape,
                           const std::string &scheme) {
   return word == "*" || word == shape || word == scheme ||

@@ -68,6 +68,10 @@ private:
   std::vector<Target> cells;
 };
 
+/// Returns what a cell says about its target. `ratio` is the cell's time over
+/// its floor.
+nlohmann::ordered_json comparisonOf(const Target &target, double ratio);
+
 /// Whether `word` of --cells names a package: "*", its shape, its scheme or
 /// "shape/scheme".
 bool selects(const std::string &word, const std::string &shape,

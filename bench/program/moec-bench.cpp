@@ -27,7 +27,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -52,13 +51,8 @@ struct Options {
 /// The token counts of shapes that the targets do not know.
 constexpr int64_t kTokens[] = {1, 8, 32, 128, 512, 2048, 8192};
 
-constexpr double kTolerance = 0.05;
-
-/// Whether a read was off what the card reaches when cool. Only where that is
-/// known by measuring: the maker's numbers are not reached.
 bool isOff(const Bandwidth &now, const Rates &rates) {
-  return now.read && rates.source != "maker's" &&
-         std::abs(now.gbs / rates.bandwidth - 1) > kTolerance;
+  return now.read && bench::isOff(now.gbs, rates);
 }
 
 std::string describe(const Bandwidth &now, const Rates &rates) {
@@ -159,22 +153,6 @@ std::vector<std::string> variantsOf(const Workload &work) {
   return names;
 }
 
-/// A cell's ratio to the floor beside its target and the best other system, if
-/// one was measured.
-ordered_json compare(const bench::Target &target, double ratio) {
-  ordered_json row;
-  if (target.best)
-    row = {{"peer", target.best->name},
-           {"version", target.best->version},
-           {"us", target.best->us},
-           {"ratio", target.best->ratio},
-           {"ours_over_theirs", ratio / target.best->ratio}};
-  row["target"] = target.target;
-  row["limit"] = target.limit;
-  row["met"] = ratio <= target.limit;
-  return row;
-}
-
 Result<ordered_json> benchCell(const Bench &bench, Workload &work,
                                const ordered_json &package, int64_t tokens) {
   if (tokens < 1 || tokens > work.maxTokens())
@@ -213,7 +191,7 @@ Result<ordered_json> benchCell(const Bench &bench, Workload &work,
                                           package["scheme"], tokens)
                     : nullptr;
   if (target && ratio > 0)
-    row["against"] = compare(*target, ratio);
+    row["against"] = comparisonOf(*target, ratio);
   row["kernels"] = std::move(kernels);
   return row;
 }

@@ -89,6 +89,20 @@ TEST(BenchFloor, BytesOrFlopsByHand) {
   EXPECT_EQ(floorOf(many, Rates()), 0);
 }
 
+TEST(BenchFloor, ReadsThatAreFarFromTheFloorAreOff) {
+  Rates rates = {1000, 100, 200, "measured", ""};
+  for (const auto &[gbs, isFar] : {std::pair(949.0, true),
+                                   {951.0, false},
+                                   {1000.0, false},
+                                   {1049.0, false},
+                                   {1051.0, true}})
+    for (const char *source : {"measured", "given", "maker's"}) {
+      rates.source = source;
+      EXPECT_EQ(isOff(gbs, rates), isFar && rates.source != "maker's")
+          << gbs << " " << source;
+    }
+}
+
 json layerOf(const char *a1, const char *w1) {
   return {{"quant",
            {{"a1", {{"element_type", a1}}}, {"w1", {{"element_type", w1}}}}}};

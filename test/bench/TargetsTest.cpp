@@ -130,6 +130,23 @@ TEST(BenchTargets, CellsThatNoOtherSystemWasMeasuredInHaveTheTable) {
   }
 }
 
+TEST(BenchTargets, CellsAreHeldAgainstTheirTargets) {
+  Target target;
+  target.target = 1.05, target.limit = 1.07;
+  EXPECT_EQ(json(comparisonOf(target, 1.07)),
+            (json{{"target", 1.05}, {"limit", 1.07}, {"met", true}}));
+  EXPECT_EQ(comparisonOf(target, 1.08)["met"], false);
+  target.best = Peer{"a peer", "1.2", 30, 1.25};
+  EXPECT_EQ(json(comparisonOf(target, 2.5)), (json{{"peer", "a peer"},
+                                                   {"version", "1.2"},
+                                                   {"us", 30.0},
+                                                   {"ratio", 1.25},
+                                                   {"ours_over_theirs", 2.0},
+                                                   {"target", 1.05},
+                                                   {"limit", 1.07},
+                                                   {"met", false}}));
+}
+
 TEST(BenchTargets, WrongFilesAreRefused) {
   Result<Targets> targets = Targets::parse("[]", "t.json");
   ASSERT_FALSE(targets);
