@@ -2,14 +2,18 @@
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """tune: rows that a compilation finds, a second call that goes on, progress, and its errors."""
 
+import contextlib
+import importlib
 import json
 import pathlib
+import types
 from typing import Any
 
 import pytest
 from conftest import SMALL, SOURCE
 
 import moec
+from moec import compiler
 
 FAKE = SOURCE / "test/tune/Inputs/fake-measure.py"
 LAYER = {**SMALL, "hidden_size": 1024, "intermediate_size": 512, "in_dtype": "bf16"}
@@ -70,6 +74,42 @@ def test_wrong_schedules_are_named(tmp_path: pathlib.Path, monkeypatch: pytest.M
     assert {row["kind"] for row in made.quarantined} == {"wrong"}
     assert all(row["first"]["stages"] == 5 for row in made.quarantined)
     assert made.quarantined[0]["text"] == "element 3 of row 0 is nan, expected 1.5"
+
+
+def test_each_number_of_a_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A library that answers with a report, and keeps what it is asked."""
+    row = {
+        "tokens": 7, "chosen": "measured", "default_us": 1.5, "us": 2.5, "noise": 0.25, "schedules": 9, "best": "b",
+        "range": [5, 11], "text": "t",
+    }  # fmt: skip
+    report = {
+        "results": [row, {"tokens": 8, "chosen": "none measured"}], "quarantined": [{"a": 1}], "not_measured": [{"b": 2}],
+        "rows": 3, "output": "o", "log": "l", "seconds": 4.5,
+    }  # fmt: skip
+    asked: list[Any] = []
+
+    def text(call: str, source: bytes, options: bytes) -> str:
+        asked.append((call, json.loads(options)))
+        return json.dumps(report)
+
+    module: Any = importlib.import_module("moec._tune")
+    monkeypatch.setattr(module, "library", lambda: types.SimpleNamespace(text=text))
+    monkeypatch.setattr(module, "reported", lambda library, progress: contextlib.nullcontext())
+    measured = module.TunedTokens(7, "measured", 1.5, 2.5, 0.25, 9, "b", (5, 11), "t")
+    open_one = module.TunedTokens(8, "none measured", 0.0, 0.0, 0.0, 0, "", None, "")
+    expected = module.Tuned((measured, open_one), ({"a": 1},), ({"b": 2},), 3, "o", "l", 4.5)
+    assert moec.tune(LAYER, tokens=iter([3, 2]), arch="a") == expected
+    usual = {
+        "tokens": [3, 2], "budget": 60.0, "exhaustive": False, "random": 0, "seed": 1, "device": "cuda", "deadline": 30.0,
+        "min_gain": 1.0, "sample": 8, "arch": "a", "default_max_tokens": compiler.DEFAULT_MAX_TOKENS,
+    }  # fmt: skip
+    assert asked.pop() == ("tune_config", usual)
+    others: dict[str, Any] = {
+        "budget": 2.0, "exhaustive": True, "random": 3, "seed": 4, "device": "host", "deadline": 5.0, "min_gain": 6.0,
+        "sample": 7,
+    }  # fmt: skip
+    moec.tune(LAYER, tokens=[1], out=pathlib.Path("o"), log=pathlib.Path("l"), arch="a", **others)
+    assert asked.pop() == ("tune_config", {**usual, "tokens": [1], "out": "o", "log": "l", **others})
 
 
 def test_errors(tmp_path: pathlib.Path) -> None:
