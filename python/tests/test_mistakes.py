@@ -16,6 +16,7 @@ from conftest import ARCH, SMALL
 import moec
 from moec import _abi
 from moec._library import library
+from moec.bench import bench
 
 HIDDEN, EXPERTS, TOP_K, TOKENS = SMALL["hidden_size"], SMALL["num_experts"], SMALL["top_k"], 7
 
@@ -135,7 +136,17 @@ CALLS: tuple[tuple[Callable[[Given], Any], tuple[str, ...]], ...] = (
     (lambda g: moec.warmup(SMALL, arch=ARCH, layer=0), ("unknown option layer", "layers=")),
     (lambda g: moec.explain(SMALL, arch=ARCH, histogram="zip"), ("histogram: ", "zipf:EXPONENT", "'zip'")),
     (lambda g: moec.explain(SMALL, arch=ARCH, tokens=[0]), ("tokens", "from 1 to 8192", "0")),
+    (lambda g: compiled(tp=object()), ("options: expected numbers, words, True, False or lists of words", "object")),
+    (
+        lambda g: moec.explain(SMALL, arch=ARCH, max_tokens=64).to_html(compare={"other": SMALL}),  # type: ignore[dict-item]
+        ("compare: expected reports of moec.explain(), got dict for 'other'",),
+    ),
+    (lambda g: g.layer(logits=g.logits), ("tokens: expected value 'x', whose extent counts them, or tokens=N",)),
+    (lambda g: bench([SMALL], tokens=[1], systems=["vlm"]), ("systems: unknown system 'vlm'; did you mean vllm?", "known: ")),
+    (lambda g: bench([SMALL], tokens=[1], skew=-0.5), ("skew: expected 0 or more, got -0.5",)),
+    (lambda g: bench([SMALL], tokens=[1], limit_s=0), ("limit_s: expected seconds above 0, got 0",)),
     # load().
+    (lambda g: moec.load(g.files, device="host", rank=-1), ("rank: expected 0 or more, got -1",)),
     (lambda g: moec.load(SMALL, device="host"), ("files", "moec.compile()", "dict")),  # type: ignore[arg-type]
     (lambda g: moec.load("/nowhere/at/all", device="host"), ("a folder that moec compile has written", "nothing is")),
     (lambda g: moec.load(__file__, device="host"), ("a folder that moec compile has written", "a file")),
