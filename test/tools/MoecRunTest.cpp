@@ -221,6 +221,39 @@ TEST_F(MoecRun, WrongCountsAreRefusedInShort) {
   EXPECT_THAT(errors, HasSubstr("expected an integer from 1 to "));
 }
 
+/// Each option that would have no effect.
+TEST_F(MoecRun, OptionsWithoutEffectAreRefused) {
+  const auto refusal = [&](const std::string &arguments) {
+    EXPECT_EQ(run(arguments), 2) << arguments;
+    return errors;
+  };
+  for (const std::string option :
+       {"--device=host", "--tokens=1", "--variant=small", "--seed=1",
+        "--weights=a", "--input=x=a", "--output=out=a", "--check", "--time",
+        "--routing=uniform"})
+    EXPECT_EQ(refusal("--prebuild " + option),
+              "moec-run: --prebuild runs nothing: expected no " +
+                  option.substr(0, option.find('=')) + " with it\n");
+  for (const std::string option :
+       {"--layer=3", "--quantize", "--no-shared-experts", "--ignore-tensor=a"})
+    EXPECT_EQ(refusal("--device=host " + option),
+              "moec-run: " + option.substr(0, option.find('=')) +
+                  " applies to a checkpoint: expected --weights=FOLDER with "
+                  "it, got none\n");
+  for (const std::string input : {"logits", "given_ids"})
+    EXPECT_EQ(
+        refusal("--device=host --routing=uniform --input=" + input + "=a"),
+        "moec-run: --routing specifies how logits are drawn: expected "
+        "none with logits or given_ids of --input\n");
+  for (const std::string several : {"--tokens=1,2", "--routing=uniform,ties"})
+    EXPECT_EQ(refusal("--device=host --output=out=a " + several),
+              "moec-run: --output writes one run: expected one token count and "
+              "one routing pattern\n");
+  EXPECT_EQ(refusal("--device=emulated --time"),
+            "moec-run: --time: expected --device=cuda or --device=host, got an "
+            "emulated GPU, which has no time\n");
+}
+
 TEST_F(MoecRun, ExitStatus) {
   EXPECT_EQ(run("--tokens=1"), 2) << "no device";
   EXPECT_EQ(run("--device=host --no-such-option"), 2);
