@@ -164,3 +164,9 @@ def softmax_top_k(logits: Tensor, top_k: int, renormalize: bool) -> tuple[Tensor
 
 def error(got: Tensor, wanted: Tensor) -> float:
     return float((got.cpu().double() - wanted).norm() / wanted.norm())
+
+
+def addresses(layer: Any) -> dict[str, int]:
+    """The addresses of the packed weights of a layer, which CUDA graphs hold. The parameters of the engine must be empty."""
+    assert [each for each, parameter in layer.named_parameters() if parameter.numel()] == []
+    return {each: array.data_ptr() for each, array in layer.quant_method.moec_layer.weights.items()}

@@ -12,7 +12,7 @@ from conftest import import_torch
 torch = import_torch(files=sglang_files.prepare)
 
 import sglang_layers as layers  # noqa: E402
-from engine_layers import EXPERTS, HIDDEN, INTERMEDIATE, Built, computed, error, random_weights  # noqa: E402
+from engine_layers import EXPERTS, HIDDEN, INTERMEDIATE, Built, addresses, computed, error, random_weights  # noqa: E402
 
 import moec  # noqa: E402
 
@@ -39,8 +39,7 @@ def test_weights_come_again(name: str) -> None:
     """In the memory of before, whose addresses graphs hold; twice, with the bits of a fresh layer's."""
     case = CASES[name]
     layer = layers.build(case).runner
-    method = layer.quant_method
-    memory = {each: array.data_ptr() for each, array in method.moec_layer.weights.items()}
+    memory = addresses(layer)
     x, ids, weights = layers.inputs(7)
     x = x.to(layer.params_dtype)
     outputs = [layers.forward(layer, x, ids, weights)]
@@ -49,8 +48,7 @@ def test_weights_come_again(name: str) -> None:
         outputs.append(layers.forward(layer, x, ids, weights))
         assert (outputs[-1] != outputs[-2]).any()
         assert error(outputs[-1], computed(again, case, x, ids, weights)) < case.bound
-        assert {each: array.data_ptr() for each, array in method.moec_layer.weights.items()} == memory
-        assert [each for each, parameter in layer.named_parameters() if parameter.numel()] == []
+        assert addresses(layer) == memory
     fresh = layers.build(case, seed=6).runner
     assert (layers.forward(fresh, x, ids, weights) == outputs[-1]).all()
 

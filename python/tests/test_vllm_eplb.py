@@ -3,11 +3,6 @@
 """vLLM's load balancing of experts (EPLB) with moec's plug-in, on the processor. The ranks are built one after the other in one
 process, or are two processes; vLLM's own functions move the rows. It runs where torch and vLLM's files are."""
 
-import json
-import os
-import socket
-import subprocess
-import sys
 import types
 from typing import Any
 
@@ -22,11 +17,12 @@ import vllm_eplb as eplb  # noqa: E402
 import vllm_eplb_ranks  # noqa: E402
 import vllm_layers as layers  # noqa: E402
 from engine_layers import realized  # noqa: E402
+from engine_ranks import RANKS, results_of_ranks  # noqa: E402
 
 import moec  # noqa: E402
 
 CASES = {case.name: case for case in cases.CASES}
-RANKS, REDUNDANT = 2, 4
+REDUNDANT = 4
 PHYSICAL = layers.EXPERTS + REDUNDANT
 # vLLM's first placement, and two later ones: experts stay, move within a rank, move to the other rank, get and lose replicas.
 FIRST = [*range(layers.EXPERTS), *range(REDUNDANT)]
@@ -202,35 +198,10 @@ def test_ranks_that_pack_otherwise(build: Any, monkeypatch: pytest.MonkeyPatch) 
     check(model_of(bf16), monkeypatch)
 
 
-def free_port() -> int:
-    with socket.socket() as made:
-        made.bind(("127.0.0.1", 0))
-        return int(made.getsockname()[1])
-
-
 @pytest.mark.parametrize("transport", ["allgather_reducescatter", "deepep_high_throughput", "deepep_low_latency"])
 def test_two_processes(transport: str) -> None:
     """vLLM's EplbState counts, chooses a placement, exchanges rows between processes and commits maps."""
-    command = [sys.executable, vllm_eplb_ranks.__file__]
-    port = str(free_port())
-    running = [
-        subprocess.Popen(
-            [*command, str(rank), str(RANKS), port, transport],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-        )
-        for rank in range(RANKS)
-    ]
-    try:
-        ended = [process.communicate(timeout=300) for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    for rank, (process, (said, complaints)) in enumerate(zip(running, ended, strict=True)):
-        assert process.returncode == 0, f"rank {rank}: {complaints[-3000:]}"
-        results = [json.loads(line) for line in said.splitlines() if line.startswith('{"run"')]
+    for results in results_of_ranks(vllm_eplb_ranks.__file__, transport):
         assert results[0] == {"run": "scales", "result": [3.0, 4.0]}
         assert len(results) == 1 + len(vllm_eplb_ranks.NAMES) * 13
         wrong = [each for each in results[1:] if each["result"] is not True and not 0 < each["result"] < 1]

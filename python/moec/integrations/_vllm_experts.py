@@ -10,24 +10,10 @@ from vllm.model_executor.layers.fused_moe.config import FUSED_MOE_UNQUANTIZED_CO
 from vllm.model_executor.layers.fused_moe.topk_weight_and_reduce import TopKWeightAndReduceDelegate, TopKWeightAndReduceNoOP
 from vllm.platforms import current_platform
 
-from moec.errors import InvalidArgument, NotSupported
-from moec.integrations._packing import contiguous
+from moec.errors import NotSupported
+from moec.integrations._opaque import run
 from moec.integrations._vllm_plan import TRANSPORTS, Plan
 from moec.layer import Layer
-
-
-def run(moec_layer: Layer, x: torch.Tensor, out: torch.Tensor, expert_map: torch.Tensor | None, **inputs: torch.Tensor) -> None:
-    """Writes `out` [tokens, hidden]: the weighted sum over this rank's experts, computed from x [tokens, hidden]."""
-    if x.shape[0] == 0:
-        return
-    if "expert_map" in moec_layer.package.values:
-        if expert_map is None:
-            raise InvalidArgument("expert_map: expected vLLM's map of experts, since this rank has some of them; got None")
-        inputs["expert_map"] = expert_map
-    elif expert_map is not None:
-        raise InvalidArgument("expert_map: expected None, since this rank has all experts; got a map")
-    given = {name: tensor.contiguous() for name, tensor in inputs.items()}
-    moec_layer(contiguous(x), out=out, **given)
 
 
 class MoecExperts(mk.FusedMoEExpertsModular):  # type: ignore[misc]

@@ -20,8 +20,9 @@ from moec.comm import Communicator
 from moec.errors import InvalidArgument, NotSupported
 from moec.integrations import _vllm_balance, _vllm_ranks
 from moec.integrations._engine import Choice, Refused
+from moec.integrations._opaque import OpaqueRun
 from moec.integrations._packing import Journal, Packing, expert_rows, not_loaded, parameters_of, taken_class
-from moec.integrations._vllm_experts import kernel_of, run
+from moec.integrations._vllm_experts import kernel_of
 from moec.integrations._vllm_plan import Plan, plan_of
 from moec.integrations._vllm_surface import SURFACE
 from moec.integrations.vllm import ENGINE
@@ -41,6 +42,8 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
 
     moec_plan: Plan
     moec_layer: Layer | None
+    moec_run: OpaqueRun | None
+    """None if the package exchanges tokens itself, or runs in vLLM's modular kernel."""
     moec_comm: Communicator | None
     moec_packing: Packing
     moec_refused: str
@@ -120,6 +123,7 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
             largest_of_ranks=_vllm_balance.largest_of_ranks if balances(layer) else None,
         )
         self.moec_layer = self.moec_packing.pack(layer)
+        self.moec_run = None if plan.moves or plan.modular else OpaqueRun(self.moec_layer)
         if plan.modular:
             self.moe_kernel = _kernel(layer, plan, self.moec_layer)
 
@@ -156,10 +160,11 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if self.moec_refused:
             raise InvalidArgument(f"layer {layer.layer_name}: {self.moec_refused}")
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        if self.moec_comm is not None:
-            _vllm_ranks.run(self.moec_layer, self.moec_comm, x, out, **inputs)
+        if self.moec_run is not None:
+            self.moec_run(x, out, layer._expert_map, **inputs)
         else:
-            run(self.moec_layer, x, out, layer._expert_map, **inputs)
+            assert self.moec_comm is not None
+            _vllm_ranks.run(self.moec_layer, self.moec_comm, x, out, **inputs)
         return out
 
     def apply(
@@ -248,7 +253,7 @@ def _asked(layer: Any, prefix: str, method: Any) -> Any:
         _journal.leave(prefix, ENGINE.refuse_or_leave(_choice, prefix, reason), method)
         return method
     method.__class__ = taken_class(MoecMethod, type(method), _classes)
-    method.moec_plan, method.moec_layer, method.moec_comm, method.moec_refused = plan, None, None, ""
+    method.moec_plan, method.moec_layer, method.moec_run, method.moec_comm, method.moec_refused = plan, None, None, None, ""
     _journal.take(prefix, plan)
     return method
 
