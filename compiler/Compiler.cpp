@@ -234,10 +234,13 @@ static Result<void> checkNames(mlir::ModuleOp module,
                                options.tunedFile));
   for (auto layer : module.getOps<moe::LayerOp>())
     if (layer.getPart() && !options.tunedFile.empty())
-      return invalid(fmt::format(
-          "expected no file of measured schedules with part '{}', which has no "
-          "matmul, got '{}'",
-          layer.getPart()->str(), options.tunedFile));
+      return invalid(
+          fmt::format("expected no file of measured schedules with part '{}', "
+                      "which has {}, "
+                      "got '{}'",
+                      layer.getPart()->str(),
+                      layer.hasMatmul() ? "one of two matmuls" : "no matmul",
+                      options.tunedFile));
   bool hasLayer = !module.getOps<moe::LayerOp>().empty();
   bool hasProgram = !module.getOps<moe::ProgramOp>().empty();
   if (!hasLayer)

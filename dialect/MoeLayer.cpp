@@ -11,6 +11,7 @@
 
 #include "dialect/Expect.h"
 #include "dialect/Moe.h"
+#include "dialect/catalog/Parts.h"
 #include "dialect/catalog/Realizations.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -353,8 +354,8 @@ LogicalResult LayerOp::verify() {
   if (verifyOneOf(emitError, {"f32", "fast"}, getAccumulate(), "accumulate") ||
       verifyOneOf(emitError, {"standard", "batched"}, getActivationFormat(),
                   "activation_format") ||
-      (getPart() && verifyOneOf(emitError, {"route", "quantize", "finalize"},
-                                *getPart(), "part")) ||
+      (getPart() &&
+       verifyWord(emitError, catalog::kLayerParts, *getPart(), "part")) ||
       failed(verifySizes(*this)) || failed(verifyTypes(*this)) ||
       failed(verifyRouting(*this)) || failed(verifyRealization(*this)))
     return failure();

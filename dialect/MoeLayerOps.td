@@ -259,6 +259,12 @@ def Moe_LayerOp : Moe_Op<"layer", [Symbol]> {
     bool addsZeroExpertsByRank() { return getParallel().getFlatSize() > 1; }
     /// Returns true if only the given part of the layer is compiled.
     bool isPart(::llvm::StringRef part) { return getPart() == part; }
+    /// Returns true if the package multiplies by the experts' first weight.
+    bool hasGateUp() { return !getPart() || isPart("gate_up"); }
+    /// Returns true if the package multiplies by the experts' second weight.
+    bool hasDown() { return !getPart() || isPart("down"); }
+    /// Returns true if the package multiplies by a weight of the experts.
+    bool hasMatmul() { return hasGateUp() || hasDown(); }
     /// Returns true if the routing weights multiply x before x is quantized.
     bool weighsX() { return getApplyRouterWeightOnInput() && !isBatched(); }
     /// Returns true if the place of a pair's expert can differ from its expert

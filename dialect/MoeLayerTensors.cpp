@@ -163,6 +163,10 @@ private:
     const DescriptorAttr a1 = quant.getA1();
     const Traits ofX = {16, "", /*rowStride=*/true};
     const int64_t pairs = layer.getPairsOfToken();
+    if (layer.hasMatmul()) {
+      addPartOfExperts();
+      return;
+    }
     if (layer.isPart("finalize")) {
       if (layer.getNumZeroExperts().value_or(0) > 0)
         add("x", TensorRole::Input, {kAny, width}, layer.getInDtype(), ofX);
@@ -202,16 +206,51 @@ private:
       add("places", TensorRole::Output, {kAny, pairs}, i32, {4});
   }
 
+  /// Adds the tensors of a part with one of the two matmuls. The intermediate
+  /// has a row per pair, and the type of x.
+  void addPartOfExperts() {
+    const bool first = layer.hasGateUp();
+    const Traits ofPairs = {16, "", false, /*ofRows=*/true};
+    const auto addIntermediate = [&](TensorRole role) {
+      add("intermediate", role, {kAny, weights.inner}, layer.getInDtype(),
+          ofPairs);
+    };
+    if (first)
+      addX();
+    else
+      addIntermediate(TensorRole::Input);
+    if (!first && layer.getNumZeroExperts().value_or(0) > 0)
+      add("x", TensorRole::Input, {kAny, width}, layer.getInDtype(),
+          {16, "", /*rowStride=*/true});
+    addGiven(TensorRole::Input);
+    addPlaces();
+    if (layer.getIsLoraEnabled() && first)
+      addGateUpAddend();
+    else if (layer.getIsLoraEnabled())
+      addDownAddend();
+    if (!first)
+      addResidual();
+    addWeights();
+    addWeightsOfExperts();
+    if (first)
+      addIntermediate(TensorRole::Output);
+    else
+      add("out", TensorRole::Output, {kAny, width}, layer.getOutDtype());
+  }
+
   /// Adds the caller's tensors with a row per token.
   void addTokens() {
     addRouting();
     if (layer.getIsLoraEnabled()) {
-      add("gate_up_addend", TensorRole::OptionalInput,
-          {kAny, layer.getW13Rows()}, layer.getInDtype(),
-          {16, "", false, /*ofRows=*/true});
+      addGateUpAddend();
       addDownAddend();
     }
     addResidual();
+  }
+
+  void addGateUpAddend() {
+    add("gate_up_addend", TensorRole::OptionalInput, {kAny, layer.getW13Rows()},
+        layer.getInDtype(), {16, "", false, /*ofRows=*/true});
   }
 
   void addDownAddend() {
@@ -262,30 +301,37 @@ private:
   void addWeights() {
     const DescriptorAttr a1 = quant.getA1(), a2 = quant.getA2();
     const bool areFloats = layer.quantizesWeights();
-    addSized("w13",
-             areFloats ? *layer.getWeightsDtype() : quant.getW1().getElement(),
-             [&](int64_t width, int64_t inner) {
-               return Shape{weights.experts, parts() * inner, width};
-             });
-    addSized("w2",
-             areFloats ? *layer.getWeightsDtype() : quant.getW2().getElement(),
-             [&](int64_t width, int64_t inner) {
-               return Shape{weights.experts, width, inner};
-             });
+    const bool first = layer.hasGateUp(), second = layer.hasDown();
+    if (first)
+      addSized("w13",
+               areFloats ? *layer.getWeightsDtype()
+                         : quant.getW1().getElement(),
+               [&](int64_t width, int64_t inner) {
+                 return Shape{weights.experts, parts() * inner, width};
+               });
+    if (second)
+      addSized("w2",
+               areFloats ? *layer.getWeightsDtype()
+                         : quant.getW2().getElement(),
+               [&](int64_t width, int64_t inner) {
+                 return Shape{weights.experts, width, inner};
+               });
     if (!areFloats)
       addWeightScales();
-    if (layer.getGroupIndex()) {
+    if (layer.getGroupIndex() && first)
       addWeight("w13_group_index", {experts, width}, i32);
+    if (layer.getGroupIndex() && second)
       addWeight("w2_group_index",
                 {experts, *layer.getIntermediateSizePerPartition()}, i32);
-    }
-    const bool quantizesX = !layer.getInputQuantized();
+    const bool quantizesX = first && !layer.getInputQuantized();
     if (quantizesX)
       addScale("a1_scale", a1);
-    addScale("a2_scale", a2);
+    if (second)
+      addScale("a2_scale", a2);
     if (quantizesX)
       addSecondScale("a1_second_scale", a1);
-    addSecondScale("a2_second_scale", a2);
+    if (second)
+      addSecondScale("a2_second_scale", a2);
   }
 
   /// Adds a static scale of activations, with one value per expert of all
@@ -310,23 +356,24 @@ private:
     const auto ofGroups2 = [&](int64_t width, int64_t inner) {
       return scaleShape(w2, weights.experts, 1, width, inner);
     };
-    if (!w1.isPlain() && !w1.getDynamic())
+    const bool first = layer.hasGateUp(), second = layer.hasDown();
+    if (first && !w1.isPlain() && !w1.getDynamic())
       addSized("w13_scale", w1.getScale(), ofGroups1);
-    if (!w2.isPlain() && !w2.getDynamic())
+    if (second && !w2.isPlain() && !w2.getDynamic())
       addSized("w2_scale", w2.getScale(), ofGroups2);
     // Gate and up have one second scale each, or each row has one.
-    if (const Type second = w1.getSecondScale())
-      addSized("w13_second_scale", second, [&](int64_t, int64_t inner) {
+    if (const Type type = w1.getSecondScale(); type && first)
+      addSized("w13_second_scale", type, [&](int64_t, int64_t inner) {
         return Shape{weights.experts,
                      parts() * (w1.getSecondPerRow() ? inner : 1)};
       });
-    if (const Type second = w2.getSecondScale())
-      addSized("w2_second_scale", second, [&](int64_t width, int64_t) {
+    if (const Type type = w2.getSecondScale(); type && second)
+      addSized("w2_second_scale", type, [&](int64_t width, int64_t) {
         return Shape{weights.experts, w2.getSecondPerRow() ? width : 1};
       });
-    if (const Type zeroPoint = w1.getZeroPoint())
+    if (const Type zeroPoint = w1.getZeroPoint(); zeroPoint && first)
       addSized("w13_zero_point", zeroPoint, ofGroups1);
-    if (const Type zeroPoint = w2.getZeroPoint())
+    if (const Type zeroPoint = w2.getZeroPoint(); zeroPoint && second)
       addSized("w2_zero_point", zeroPoint, ofGroups2);
   }
 
@@ -343,19 +390,24 @@ private:
   }
 
   void addWeightsOfExperts() {
-    for (StringRef name : layer.getActivation().getNumbersOfExperts())
-      addWeight(name, {experts}, f32, 4);
-    if (const int64_t constants = layer.getNumConstantExperts().value_or(0))
+    const bool first = layer.hasGateUp(), second = layer.hasDown();
+    if (first)
+      for (StringRef name : layer.getActivation().getNumbersOfExperts())
+        addWeight(name, {experts}, f32, 4);
+    if (const int64_t constants = layer.getNumConstantExperts().value_or(0);
+        constants && second)
       addWeight("constant_experts", {constants, width}, f32);
-    if (layer.getPostExpertNormEps())
+    if (layer.getPostExpertNormEps() && second)
       addWeight("post_expert_norm", {width}, f32);
     if (!layer.getHasBias())
       return;
-    addSized("b13", layer.getInDtype(), [&](int64_t, int64_t inner) {
-      return Shape{experts, parts() * inner};
-    });
-    addSized("b2", layer.getInDtype(),
-             [&](int64_t width, int64_t) { return Shape{experts, width}; });
+    if (first)
+      addSized("b13", layer.getInDtype(), [&](int64_t, int64_t inner) {
+        return Shape{experts, parts() * inner};
+      });
+    if (second)
+      addSized("b2", layer.getInDtype(),
+               [&](int64_t width, int64_t) { return Shape{experts, width}; });
   }
 
   void addOutputs() {

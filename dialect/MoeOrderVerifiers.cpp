@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// Verifiers of the stages that permute columns.
+// Verifiers of the stages that permute columns or gather rows.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +32,18 @@ LogicalResult PermuteColumnsOp::verify() {
       expect(*this, "offsets", getOffsets(), {getNumExperts() + 1}) ||
       expect(*this, "input", getInput(), {kAny, getColumns()}) ||
       expect(*this, "rows", getRows(), {kAny}))
+    return failure();
+  return expect(*this, "result", getResult(), {kAny, getColumns()},
+                tensor(getInput()).getElementType());
+}
+
+LogicalResult GatherRowsOp::verify() {
+  if (bool(getRows()) == bool(getPositions()) ||
+      bool(getRows()) != bool(getOffsets()))
+    return emitOpError()
+           << "expected either 'rows' and 'offsets', or 'positions'";
+  if (expect(*this, "rows", getRows(), {kAny}) ||
+      expect(*this, "input", getInput(), {kAny, getColumns()}))
     return failure();
   return expect(*this, "result", getResult(), {kAny, getColumns()},
                 tensor(getInput()).getElementType());

@@ -10,8 +10,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "dialect/Moe.h"
+#include "dialect/catalog/Parts.h"
 
 using namespace mlir;
+using namespace moec;
 using namespace moec::moe;
 
 //===----------------------------------------------------------------------===//
@@ -30,6 +32,10 @@ BlockArgument ProgramOp::getInput(StringRef name) {
     if (text(input) == name)
       return argument;
   return {};
+}
+
+bool ProgramOp::hasMatmul() {
+  return !getPart() || catalog::partHasMatmul(*getPart());
 }
 
 LayerOp ProgramOp::getLayerOp() {

@@ -85,9 +85,11 @@ def Moe_ProgramOp : Moe_Op<"program", [
     /// Returns the region argument for the input of the given name, or null.
     ::mlir::BlockArgument getInput(::llvm::StringRef name);
     LayerOp getLayerOp();
+    /// Returns true if the program multiplies by a weight of the experts.
+    bool hasMatmul();
     /// Returns true if the backend of the program's matmuls is chosen, or if
     /// the program has no matmul.
-    bool isResolved() { return getReport() || getPart(); }
+    bool isResolved() { return getReport() || !hasMatmul(); }
   }];
 }
 

@@ -197,6 +197,37 @@ def Moe_PermuteColumnsOp : Moe_StageOp<"permute_columns", [Pure], ["addStageAttr
   let hasVerifier = 1;
 }
 
+def Moe_GatherRowsOp : Moe_StageOp<"gather_rows", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
+  let summary = "copies rows between the order of pairs and the order of experts";
+  let description = [{
+    Without `positions`, the result is sorted by expert: row r, of which
+    `offsets` specifies the number, is input row rows[r]. With `positions`
+    [tokens, pairs], the result has a row for each pair: row t * pairs + k is
+    input row positions[t, k], or zeros if the position is -1. The leading `?`
+    of input and result is the number of rows.
+
+    ```mlir
+    func.func private @gather_rows(%t: tensor<?x768xbf16>, %rows: tensor<?xi32>, %offsets: tensor<129xi32>, %positions: tensor<?x8xi32>) {
+      %sorted = moe.gather_rows %t rows(%rows, %offsets) : (tensor<?x768xbf16>, tensor<?xi32>, tensor<129xi32>) -> tensor<?x768xbf16>
+      %pairs = moe.gather_rows %sorted positions %positions : (tensor<?x768xbf16>, tensor<?x8xi32>) -> tensor<?x768xbf16>
+      return
+    }
+    ```
+  }];
+  let arguments = (ins Moe_Matrix:$input, Optional<Moe_Int32s>:$rows, Optional<Moe_Int32s>:$offsets,
+    Optional<Moe_Int32Rows>:$positions);
+  let results = (outs Moe_Matrix:$result);
+  let assemblyFormat = [{
+    $input (`rows` `(` $rows^ `,` $offsets `)`)? (`positions` $positions^)?
+    attr-dict `:` functional-type(operands, results)
+  }];
+  let members = [{
+    int64_t getColumns() { return ::llvm::cast<::mlir::RankedTensorType>(getInput().getType()).getDimSize(1); }
+  }];
+  let printedResults = ["gathered"];
+  let hasVerifier = 1;
+}
+
 def Moe_GroupedMatmulOp : Moe_StageOp<"grouped_matmul", [Pure, AttrSizedOperandSegments], ["addStageAttributes"]> {
   let summary = "multiplies each tile of rows by its expert's transposed weight";
   let description = [{

@@ -187,6 +187,15 @@ void PermuteColumnsOp::addStageAttributes(NamedAttrList &attributes) {
   writer.integer("columns", getColumns());
 }
 
+void GatherRowsOp::addStageAttributes(NamedAttrList &attributes) {
+  Writer writer(*this, attributes);
+  writer.integer("columns", getColumns());
+  if (getOffsets())
+    writer.integer("experts", extent(getOffsets(), 0) - 1);
+  if (getPositions())
+    writer.integer("pairs", extent(getPositions(), 1));
+}
+
 void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
   Writer writer(*this, attributes);
   writer.leaveOut("gate_up");

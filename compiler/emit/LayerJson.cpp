@@ -310,7 +310,8 @@ static std::vector<RankFacts> rankFacts(moe::LayerOp layer) {
 /// Returns the groups of inputs of which a run needs exactly one to route its
 /// tokens.
 static std::vector<std::vector<std::string>> waysToRoute(moe::LayerOp layer) {
-  const bool routes = !layer.isPart("finalize") &&
+  const bool routes = !layer.isPart("finalize") && !layer.isPart("gate_up") &&
+                      !layer.isPart("down") &&
                       (!layer.isPart("quantize") || layer.weighsX());
   if (layer.isBatched() || !routes)
     return {};

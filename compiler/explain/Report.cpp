@@ -15,6 +15,7 @@
 #include "compiler/plan/Tuned.h"
 #include "dialect/Moe.h"
 #include "dialect/catalog/Evidence.h"
+#include "dialect/catalog/Parts.h"
 #include "dialect/catalog/Schemes.h"
 #include "runtime/package/Arguments.h"
 #include "runtime/package/ElementTypes.h"
@@ -462,10 +463,12 @@ ordered_json summaryOf(const ordered_json &target, const Manifest &manifest,
     summary["scheme"] = fmt::format("{} as {}", schemeText(*stored),
                                     summary["scheme"].get<std::string>());
   const std::string realization = target.value("realization", "");
-  summary["computed"] = target.contains("part")
-                            ? "part " + target.value("part", "")
-                        : realization.empty() ? "native"
-                                              : realization;
+  const std::string part = target.value("part", "");
+  const std::string computed = realization.empty() ? "native" : realization;
+  summary["computed"] = part.empty() ? computed
+                        : !catalog::partHasMatmul(part)
+                            ? "part " + part
+                            : "part " + part + ", " + computed;
   // If a weight has a packed copy, runs read the packed copy only.
   int64_t bytes = 0;
   for (const ordered_json &weight : target["weights"]) {

@@ -9,6 +9,7 @@
 
 #include "compiler/html/Numbers.h"
 #include "compiler/plan/Resolver.h"
+#include "dialect/catalog/Parts.h"
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -250,10 +251,12 @@ std::string choiceText(const ordered_json &target) {
   std::string text = fmt::format("target {}", textOf(target, "arch"));
   if (std::string gpu = textOf(target, "gpu"); !gpu.empty())
     text += fmt::format(", schedules assume {}", gpu);
+  const std::string part = textOf(target, "part");
+  if (!part.empty())
+    text += fmt::format("\n  part {}", part);
   text +=
-      target.contains("part")
-          ? fmt::format("\n  part {}, without a matmul\n",
-                        textOf(target, "part"))
+      !part.empty() && !catalog::partHasMatmul(part)
+          ? std::string(", without a matmul\n")
           : fmt::format("\n  chosen: backend {}, engine {}\n",
                         textOf(target, "backend"), textOf(target, "engine"));
   if (std::string degraded = textOf(target, "degraded"); !degraded.empty())

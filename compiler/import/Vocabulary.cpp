@@ -9,6 +9,7 @@
 
 #include "dialect/catalog/Activations.h"
 #include "dialect/catalog/GateUpOrders.h"
+#include "dialect/catalog/Parts.h"
 #include "dialect/catalog/RoutingMethods.h"
 #include "dialect/catalog/Schemes.h"
 #include "dialect/catalog/StoredLayouts.h"
@@ -246,15 +247,14 @@ static Result<void> applyOptions(LayerDescription &layer,
 
   if (options.part) {
     layer.part = *options.part;
-    if (layer.part != "route" && layer.part != "quantize" &&
-        layer.part != "finalize")
-      return refused("--part={}: expected route, quantize or finalize",
-                     layer.part);
+    if (!catalog::find(catalog::kLayerParts, layer.part))
+      return refused("--part={}: expected {}", layer.part,
+                     catalog::names(catalog::kLayerParts));
     const std::pair<std::string_view, bool> ofMatmuls[] = {
         {"accumulate", options.accumulate.has_value()},
         {"weights-dtype", options.weightsDtype.has_value()}};
     for (const auto &[name, given] : ofMatmuls)
-      if (given)
+      if (given && !catalog::partHasMatmul(layer.part))
         return refused("--{}: expected none with --part={}, which has no "
                        "matmul",
                        name, layer.part);

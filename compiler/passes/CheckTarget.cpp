@@ -105,7 +105,8 @@ void checkPart(moe::LayerOp layer, Refuse refuse) {
         part + ": the scheme does not quantize x, which is multiplied as " +
             compiler::elementTypeName(layer.getQuant().getA1().getElement()) +
             "; accepted: schemes that quantize activations");
-  if (layer.isPart("finalize") && layer.getDeferMoeFinalize())
+  if ((layer.isPart("finalize") || layer.isPart("down")) &&
+      layer.getDeferMoeFinalize())
     refuse("option_not_supported",
            part +
                ": with defer_moe_finalize the layer sums nothing over experts; "

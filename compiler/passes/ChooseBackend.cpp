@@ -108,7 +108,7 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     const Choices choices{backend, engine, exclude, allow, variables};
     if (moe::ReportAttr report = program.getReportAttr())
       return agrees(program, report, choices);
-    if (program.getPart())
+    if (!program.hasMatmul())
       return choosesNothing(program, choices.withoutVariables());
     if (!findIn<moe::GroupedMatmulOp>(program))
       return program.emitError() << "no stage of the program is a matmul";
@@ -163,9 +163,9 @@ struct ChooseBackend : compiler::impl::ChooseBackendPassBase<ChooseBackend> {
     return success();
   }
 
-  /// Checks that no backend or engine is requested for a part of a layer, which
-  /// has no matmul. Choices of environment variables are ignored, because they
-  /// apply to everything that is compiled.
+  /// Checks that no backend or engine is requested for a part of a layer
+  /// without a matmul. Choices of environment variables are ignored, because
+  /// they apply to everything that is compiled.
   static LogicalResult choosesNothing(moe::ProgramOp program,
                                       const Choices &options) {
     const auto asked = options.asked();

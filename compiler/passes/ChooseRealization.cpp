@@ -50,11 +50,11 @@ struct ChooseRealization
           !hasProgram(layer))
         shares[StringAttr::get(&getContext(), wholeLayerOf(layer))].push_back(
             layer);
-    // A part has no matmul, so choices of environment variables do not apply to
-    // it.
+    // Choices of environment variables do not apply to a part without a
+    // matmul.
     for (auto &[name, layers] : shares)
       choose(layers, *targets,
-             layers.front().getPart() ? choices.withoutVariables() : choices);
+             layers.front().hasMatmul() ? choices : choices.withoutVariables());
   }
 
   /// Returns the intermediate columns of this layer's share, followed by the

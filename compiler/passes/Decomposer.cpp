@@ -34,25 +34,27 @@ moe::ProgramOp Decomposer::build() {
   for (Input &input : inputs)
     input.value = body->addArgument(input.type, location);
   const bool isWhole = !layer.getPart();
-  if (isWhole && layer.quantizesWeights()) {
+  if (layer.hasGateUp() && layer.quantizesWeights())
     quantizeWeights("w13", layer.getQuant().getW1(), layer.isGated() ? 2 : 1);
+  if (layer.hasDown() && layer.quantizesWeights())
     quantizeWeights("w2", layer.getQuant().getW2(), 1);
-  }
   if (layer.hasSharedMlp() && layer.quantizesWeights()) {
     quantizeWeights("shared_w13", layer.getQuant().getW1(),
                     layer.isGated() ? 2 : 1);
     quantizeWeights("shared_w2", layer.getQuant().getW2(), 1);
   }
-  if (isWhole && layer.getGroupIndex()) {
+  if (layer.hasGateUp() && layer.getGroupIndex())
     orderColumns("w13_group_index", layer.getQuant().getW1());
+  if (layer.hasDown() && layer.getGroupIndex())
     orderColumns("w2_group_index", layer.getQuant().getW2());
-  }
   auto variant = moe::VariantOp::create(
       builder, location, "all", 1, maxTokens, StringAttr(), IntegerAttr(),
       /*tuned=*/false, ArrayAttr(), StringAttr());
   builder.createBlock(&variant.getBody());
-  if (!isWhole)
+  if (!layer.hasMatmul())
     addStagesOfPart();
+  else if (!isWhole)
+    addStagesOfExperts();
   else if (layer.isBatched())
     addBatchedStages();
   else
@@ -224,6 +226,29 @@ Value Decomposer::matmul(IntegerAttr pairs, Quantized lhs, Value gather,
       .getResult();
 }
 
+Decomposer::Quantized Decomposer::quantizedOperand(moe::RouteOp route) {
+  if (layer.getInputQuantized())
+    return quantizedX(givenX(), Rows());
+  return quantize(layer.getQuant().getA1(), input("x"),
+                  layer.getApplyRouterWeightOnInput()
+                      ? Value(route.getTopkWeights())
+                      : Value(),
+                  "a1", Rows());
+}
+
+Value Decomposer::firstMatmul(Quantized x, moe::PermuteOp permute,
+                              const Rows &sorted) {
+  // Rows multiplied by top-k weights belong to pairs, other rows to tokens.
+  IntegerAttr pairsOfRow = builder.getI64IntegerAttr(
+      layer.getApplyRouterWeightOnInput() ? 1 : layer.getPairsOfToken());
+  if (layer.getGroupIndex()) {
+    x.data =
+        permuteColumns(x.data, "w13", pairsOfRow, permute.getRows(), sorted);
+    pairsOfRow = builder.getI64IntegerAttr(1);
+  }
+  return matmul(pairsOfRow, x, permute.getRows(), "w13", input("b13"), sorted);
+}
+
 moe::RouteOp Decomposer::addRoute(moe::RoutingAttr routing) {
   const int64_t pairs = layer.getPairsOfToken();
   return moe::RouteOp::create(
@@ -260,12 +285,25 @@ moe::CountOp Decomposer::addCount(moe::RouteOp route) {
       /*most_blocks=*/IntegerAttr(), localExperts(), route.getTopkIds());
 }
 
-void Decomposer::addStages() {
+moe::PermuteOp Decomposer::addPermute(moe::RouteOp route) {
   const int64_t experts = layer.getPlaces();
   const int64_t pairs = layer.getPairsOfToken();
   const int64_t local = *layer.getLocalExperts();
   const Type i32 = builder.getI32Type();
   const auto ids = tensor({kAny, pairs}, i32);
+  auto count = addCount(route);
+  return moe::PermuteOp::create(
+      builder, location,
+      TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
+                tensor({kAny, 4}, i32), tensor({3}, i32), tensor({local}, i32)},
+      builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
+      /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0),
+      /*most_blocks=*/IntegerAttr(), localExperts(),
+      builder.getStringAttr("tokens * " + Twine(pairs)), route.getTopkIds(),
+      count.getBlockCounts());
+}
+
+void Decomposer::addStages() {
   const moe::RouteOp own = addRoute(layer.getRouting());
   moe::RouteOp route = own;
   const GivenX ownX = givenX();
@@ -275,38 +313,15 @@ void Decomposer::addStages() {
     addCount(own);
     x = dispatch(*moved, route);
   }
-  auto count = addCount(route);
-  auto permute = moe::PermuteOp::create(
-      builder, location,
-      TypeRange{tensor({kAny}, i32), ids, tensor({local + 1}, i32),
-                tensor({kAny, 4}, i32), tensor({3}, i32), tensor({local}, i32)},
-      builder.getI64IntegerAttr(experts), builder.getI64IntegerAttr(0),
-      /*row_step=*/IntegerAttr(), builder.getI64IntegerAttr(0),
-      /*most_blocks=*/IntegerAttr(), localExperts(),
-      builder.getStringAttr("tokens * " + Twine(pairs)), route.getTopkIds(),
-      count.getBlockCounts());
+  auto permute = addPermute(route);
   const Rows sorted = {permute.getTiles(), permute.getTileCount(),
                        permute.getOffsets(), Value()};
-  const bool onInput = layer.getApplyRouterWeightOnInput();
-  const moe::DescriptorAttr a1 = layer.getQuant().getA1();
   if (!x.data) {
-    x = layer.getInputQuantized()
-            ? quantizedX(givenX(), Rows())
-            : quantize(a1, input("x"),
-                       onInput ? route.getTopkWeights() : Value(), "a1",
-                       Rows());
-    if (!onInput && input("x") == ownX.data)
+    x = quantizedOperand(route);
+    if (!layer.getApplyRouterWeightOnInput() && input("x") == ownX.data)
       quantizedOwn = x;
   }
-  // Rows multiplied by top-k weights belong to pairs, other rows to tokens.
-  IntegerAttr pairsOfRow = builder.getI64IntegerAttr(onInput ? 1 : pairs);
-  if (layer.getGroupIndex()) {
-    x.data =
-        permuteColumns(x.data, "w13", pairsOfRow, permute.getRows(), sorted);
-    pairsOfRow = builder.getI64IntegerAttr(1);
-  }
-  const Value h =
-      matmul(pairsOfRow, x, permute.getRows(), "w13", input("b13"), sorted);
+  const Value h = firstMatmul(x, permute, sorted);
   const Value y = secondHalf(
       h, sorted, layer.getIsLoraEnabled() ? permute.getRows() : Value());
   if (layer.getDeferMoeFinalize()) {
@@ -394,25 +409,64 @@ void Decomposer::addStagesOfPart() {
     end({"ids", "weights"}, {ids, weights});
 }
 
-Value Decomposer::secondHalf(Value h, const Rows &rows, Value pairs,
-                             const std::string &whose) {
-  const moe::DescriptorAttr a2 = layer.getQuant().getA2();
+Value Decomposer::activate(Value h, const Rows &rows, Value pairs, Type type) {
   const int64_t columns = cast<RankedTensorType>(h.getType()).getDimSize(1);
-  // Values that are quantized next stay f32, so that they are rounded only
-  // once.
-  auto activate = moe::ActivateOp::create(
-      builder, location,
-      tensor({kAny, layer.isGated() ? columns / 2 : columns},
-             a2.isPlain() ? a2.getElement() : builder.getF32Type()),
-      layer.getActivation(), /*interleave=*/nullptr, h, rows.offsets,
-      pairs ? input("gate_up_addend") : Value(), pairs, /*tiles=*/Value(),
-      /*tile_count=*/Value(),
-      llvm::map_to_vector(layer.getActivation().getNumbersOfExperts(),
-                          [&](StringRef name) { return input(name); }));
-  Quantized t = quantize(a2, activate.getResult(), Value(), whose + "a2", rows);
+  return moe::ActivateOp::create(
+             builder, location,
+             tensor({kAny, layer.isGated() ? columns / 2 : columns}, type),
+             layer.getActivation(), /*interleave=*/nullptr, h, rows.offsets,
+             pairs ? input("gate_up_addend") : Value(), pairs,
+             /*tiles=*/Value(), /*tile_count=*/Value(),
+             llvm::map_to_vector(layer.getActivation().getNumbersOfExperts(),
+                                 [&](StringRef name) { return input(name); }))
+      .getResult();
+}
+
+Value Decomposer::secondMatmul(Value intermediate, const Rows &rows,
+                               const std::string &whose) {
+  Quantized t = quantize(layer.getQuant().getA2(), intermediate, Value(),
+                         whose + "a2", rows);
   t.data = permuteColumns(t.data, whose + "w2", IntegerAttr(), Value(), rows);
   return matmul(IntegerAttr(), t, Value(), whose + "w2", input(whose + "b2"),
                 rows);
+}
+
+Value Decomposer::secondHalf(Value h, const Rows &rows, Value pairs,
+                             const std::string &whose) {
+  const moe::DescriptorAttr a2 = layer.getQuant().getA2();
+  // Values that are quantized next stay f32, so that they are rounded only
+  // once.
+  return secondMatmul(
+      activate(h, rows, pairs,
+               a2.isPlain() ? a2.getElement() : Type(builder.getF32Type())),
+      rows, whose);
+}
+
+void Decomposer::addStagesOfExperts() {
+  auto route = addRoute(moe::RoutingAttr::get(builder.getContext(), "custom"));
+  auto permute = addPermute(route);
+  const Rows sorted = {permute.getTiles(), permute.getTileCount(),
+                       permute.getOffsets(), Value()};
+  Value output;
+  if (layer.hasGateUp()) {
+    const Value h = firstMatmul(quantizedOperand(route), permute, sorted);
+    const Value t = activate(
+        h, sorted, layer.getIsLoraEnabled() ? permute.getRows() : Value(),
+        layer.getInDtype());
+    output =
+        moe::GatherRowsOp::create(builder, location, t.getType(), t, Value(),
+                                  Value(), permute.getPositions());
+  } else {
+    const Value given = input("intermediate");
+    const Value t = moe::GatherRowsOp::create(
+        builder, location, given.getType(), given, permute.getRows(),
+        permute.getOffsets(), Value());
+    output = combine(secondMatmul(t, sorted), permute.getPositions(), route);
+  }
+  moe::ReturnOp::create(
+      builder, location,
+      builder.getStrArrayAttr({layer.hasGateUp() ? "intermediate" : "out"}),
+      ArrayAttr(), ValueRange(output), ValueRange());
 }
 
 IntegerAttr Decomposer::positive(IntegerAttr count) {

@@ -72,8 +72,10 @@ private:
   // Builders of all stages of a program, one for each kind of program.
   void addStages();
   /// Adds the stages of one part of a layer. Program inputs replace the results
-  /// of the layer's other parts.
+  /// of the layer's other parts. addStagesOfExperts() adds those of a part with
+  /// one of the two matmuls.
   void addStagesOfPart();
+  void addStagesOfExperts();
   /// Adds the stages of a batched layer, whose rows arrive and leave grouped by
   /// expert.
   void addBatchedStages();
@@ -93,6 +95,8 @@ private:
   /// Returns x as the first matmul reads it if the caller provides it
   /// quantized. Dequantizes x if no engine multiplies its codes.
   Quantized quantizedX(const GivenX &x, const Rows &rows);
+  /// Returns x as the first matmul reads it. Quantizes x if the caller has not.
+  Quantized quantizedOperand(moe::RouteOp route);
   /// Permutes the columns of `input` into the weight's column order along K,
   /// which differs between experts. With `gather` (the pair of each sorted
   /// row), each input row is also copied to the `pairs` rows of its pairs.
@@ -109,8 +113,22 @@ private:
   /// chooses nothing if the caller provides the top-k ids and weights.
   moe::RouteOp addRoute(moe::RoutingAttr routing);
   moe::CountOp addCount(moe::RouteOp route);
+  /// Adds the stages that sort the pairs by expert.
+  moe::PermuteOp addPermute(moe::RouteOp route);
   mlir::Value combine(mlir::Value partials, mlir::Value positions,
                       moe::RouteOp route);
+  /// Adds the first matmul of the routed experts, and with act-order the
+  /// permutation of the columns of `x`.
+  mlir::Value firstMatmul(Quantized x, moe::PermuteOp permute,
+                          const Rows &sorted);
+  /// Adds the activation, whose result has elements of `type`. `pairs`: as for
+  /// secondHalf().
+  mlir::Value activate(mlir::Value h, const Rows &rows, mlir::Value pairs,
+                       mlir::Type type);
+  /// Adds the quantization of the intermediate and the second matmul. `whose`:
+  /// as for secondHalf().
+  mlir::Value secondMatmul(mlir::Value intermediate, const Rows &rows,
+                           const std::string &whose = "");
   /// Adds the stages that follow the first matmul, up to and including the
   /// second matmul, and returns its result. `pairs`: the pair of each row if a
   /// LoRA addend is added to the rows, else null. `whose`: the name prefix of

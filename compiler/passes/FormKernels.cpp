@@ -159,6 +159,8 @@ static std::string nameOfResult(OpResult result, const StageGroup &group) {
     return inKernel.str();
   if (auto permute = dyn_cast<moe::PermuteColumnsOp>(result.getOwner()))
     return permute.getRows() ? "x_ordered" : "t_ordered";
+  if (auto gather = dyn_cast<moe::GatherRowsOp>(result.getOwner()))
+    return gather.getPositions() ? "intermediate" : "t_sorted";
   if (isa<moe::ActivateOp>(result.getOwner()))
     return "t";
   if (StringRef returned = returnedName(result); !returned.empty())

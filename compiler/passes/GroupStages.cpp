@@ -239,7 +239,10 @@ static void addStage(moe::VariantOp variant, Operation &op,
     name = "route_permute";
   if (auto quantize = dyn_cast<moe::QuantizeOp>(op)) {
     const bool sorted = isOfIntermediate(&op);
-    if (sorted && fusion.activation) {
+    // The caller may have given the intermediate, so that no matmul makes it.
+    const bool isGiven =
+        isa_and_present<moe::GatherRowsOp>(quantize.getInput().getDefiningOp());
+    if (sorted && fusion.activation && !isGiven) {
       apart = whyApart(variant, quantize, fusion.quantizesApart);
       joins = apart.empty();
     } else if (!sorted) {

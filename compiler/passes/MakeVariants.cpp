@@ -74,7 +74,8 @@ compiler::MatmulProblem layerProblem(moe::VariantOp variant,
   Registers registers = Registers::None;
   for (auto matmul : compiler::matmulsOf(variant, ofSharedRows)) {
     const compiler::MatmulProblem problem = compiler::problemOfStages(matmul);
-    if (problem.first)
+    // A part may have only the second matmul.
+    if (problem.first || layer.n == 0)
       layer = problem;
     addsFast |= problem.addsFast;
     groupScales |= problem.groupScales;
@@ -169,7 +170,7 @@ constexpr int64_t kRangesOfPart[] = {kFusedRouting, 2048, 8192};
 /// Returns true if the variant already has its token range or was made by a
 /// later phase. Such a variant must not be cloned again.
 bool isDecided(moe::ProgramOp program, moe::VariantOp variant) {
-  if (program.getPart())
+  if (!program.hasMatmul())
     return variant.getSymName() != kAll;
   for (auto permute : variant.getBody().getOps<moe::PermuteOp>())
     if (permute.getTileRows() == 0)
@@ -194,9 +195,9 @@ std::vector<compiler::SlicesRange> slicesOf(moe::ProgramOp program,
   // Slices are used only if the layer is not batch-invariant (a batch-invariant
   // layer uses the same kernels for all token counts), if this rank has all
   // experts and combines with top-k weights, and if lhs has scales per row. One
-  // scale for all rows was not measured.
+  // scale for all rows was not measured. Nor were parts of a layer.
   if (report.getBackend() != "grouped" || !engineOf(program).hasSlices() ||
-      program.getBatchInvariant() ||
+      program.getBatchInvariant() || program.getPart() ||
       !compiler::findHardware(target.getArch().str(), target.getGpu().str(),
                               hardware))
     return {};
@@ -343,12 +344,15 @@ void cloneStages(moe::ProgramOp program, moe::VariantOp stages,
       permute.getTileCount().setType(
           words.clone({1 + compiler::kSliceCounters}));
     }
-  const FewTokens few = compiler::fewTokensOf(program, stages);
+  // The few-token kernels compute both matmuls, and so do measured layers.
+  const bool isPart = bool(program.getPart());
+  const FewTokens few =
+      isPart ? FewTokens() : compiler::fewTokensOf(program, stages);
   if (!few.code.empty())
     report(program, few);
   Ranges measured;
   // A batch-invariant layer has one tile size for all token counts.
-  if (!program.getBatchInvariant())
+  if (!program.getBatchInvariant() && !isPart)
     measured = ranges.empty() ? measuredRanges(program, stages, rows)
                               : givenRanges(ranges, stages.getMaxTokens());
   if (!compiler::isBatched(program))
@@ -419,7 +423,7 @@ struct MakeVariantsPass
                              "first";
       return signalPassFailure();
     }
-    if (program.getPart()) {
+    if (!program.hasMatmul()) {
       cloneStagesOfPart(program, variants.front());
       return;
     }

@@ -43,7 +43,7 @@ static LayerFacts commonFacts(moe::LayerOp layer) {
   facts.takesManyRegisters = layer.getActivation().takesManyRegisters();
   facts.function = layer.getActivation().getRow().function;
   facts.quantizesWeights = layer.quantizesWeights();
-  facts.takesCodes = layer.getInputQuantized() || layer.getPart();
+  facts.takesCodes = layer.getInputQuantized() || !layer.hasMatmul();
   return facts;
 }
 

@@ -95,8 +95,9 @@ Result<TunedInput> TunedInput::open(const TuneSource &source,
   moe::LayerOp layer = layers.front();
   made.layerName = layer.getSymName().str();
   if (layer.getPart())
-    return refused("part '{}' has no matmul whose schedule could be tuned",
-                   layer.getPart()->str());
+    return refused("part '{}' has {}; schedules are tuned for both together",
+                   layer.getPart()->str(),
+                   layer.hasMatmul() ? "one of two matmuls" : "no matmul");
   if (!findHardware(options.archs.front(), options.gpu, made.itsHardware))
     return refused("arch '{}' and GPU '{}' are no pair of the catalog "
                    "(moec list gpus)",

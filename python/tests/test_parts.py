@@ -164,7 +164,7 @@ def test_places_of_replicas() -> None:
 
 def test_what_a_part_refuses() -> None:
     refused: tuple[tuple[dict[str, Any], dict[str, Any], str], ...] = (
-        ({}, {"part": "sort"}, "part=sort: expected route, quantize or finalize"),
+        ({}, {"part": "sort"}, "part=sort: expected route, quantize, gate_up, down, finalize"),
         ({}, {"part": "quantize"}, "part quantize: the scheme does not quantize x"),
         ({"quant_config": "mxfp8"}, {"part": "quantize"}, "this layer emulates activations"),
         ({"activation_format": "batched"}, {"part": "route"}, "parts are of tokens"),

@@ -123,6 +123,13 @@ inline constexpr StageKind kStageKinds[] = {
      .operands = "input rows? offsets order",
      .results = "result",
      .attributes = "experts:integer columns:integer pairs:integer~"},
+    // Without `positions`, result row r is input row rows[r], sorted by expert.
+    // With `positions`, the result has a row per pair, which is 0 if the pair's
+    // position is -1.
+    {.op = "gather_rows",
+     .operands = "input rows? offsets? positions?",
+     .results = "result",
+     .attributes = "columns:integer experts:integer~ pairs:integer~"},
     // gate_up: gate and up rows have separate scale groups. rhs_second_per_row:
     // each row of rhs has a second scale; otherwise the gate part and the up
     // part each have one. lhs_second_per_row: each row of lhs has its own
@@ -274,6 +281,7 @@ inline constexpr StageKind kStageKinds[] = {
   STAGE(quantize)                                                              \
   STAGE(dequantize)                                                            \
   STAGE(permute_columns)                                                       \
+  STAGE(gather_rows)                                                           \
   STAGE(grouped_matmul)                                                        \
   STAGE(activate)                                                              \
   STAGE(combine)                                                               \

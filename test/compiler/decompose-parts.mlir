@@ -73,3 +73,34 @@ moe.layer @weighs {
 moe.layer @sums {
   num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 64, in_dtype = bf16, out_dtype = f16, router_logits_dtype = f32, part = "finalize", residual, routed_scaling_factor = 2.5, apply_routed_scale_to_output,
   quant = #moe.quant<bf16>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<tp = 2, tp_rank = 1, ep>, intermediate_size_per_partition = 64, local_begin = 4, local_experts = 4, w2_bias = true}
+
+// The intermediate has the type of x and a row per pair; without adapters the
+// first matmul's kernel activates.
+// CHECK-LABEL: moe.program @multiplies_sm_90a
+// CHECK-SAME: part "gate_up" inputs ["x", "given_ids", "given_weights", "valid_tokens", "gate_up_addend", "w13", "w13_scale", "b13"] {
+// CHECK: %[[H:.*]] = moe.grouped_matmul
+// CHECK-NEXT: %[[T:.*]] = moe.activate <silu> %[[H]] offsets %{{.*}} addend(%gate_up_addend, %{{.*}}) : {{.*}} -> tensor<?x128xbf16>
+// CHECK-NEXT: %[[P:.*]] = moe.gather_rows %[[T]] positions %{{.*}} : (tensor<?x128xbf16>, tensor<?x2xi32>) -> tensor<?x128xbf16>
+// CHECK-NEXT: moe.return %[[P]] outputs ["intermediate"] : (tensor<?x128xbf16>) -> ()
+// KERNELS-LABEL: moe.program @multiplies_sm_90a
+// KERNELS: moe.kernel @up_to_32_activate kind = activate
+// KERNELS: moe.kernel @up_to_32_gather_rows kind = gather_rows fields ["input", "positions"] results ["result"]
+// KERNELS: %intermediate = moe.launch @up_to_32_gather_rows
+moe.layer @multiplies {
+  num_experts = 8, top_k = 2, hidden_size = 128, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "gate_up", is_lora_enabled, has_bias,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 128, local_begin = 0, local_experts = 8, w2_bias = true}
+
+// Rows of pairs are sorted, and then quantized.
+// CHECK-LABEL: moe.program @ends_sm_90a
+// CHECK-SAME: part "down" inputs ["intermediate", "given_ids", "given_weights", "valid_tokens", "down_addend", "residual", "w2", "w2_scale", "b2"] {
+// CHECK: %[[S:.*]] = moe.gather_rows %intermediate rows(%[[R:.*]], %[[O:.*]]) : (tensor<?x128xbf16>, tensor<?xi32>, tensor<9xi32>) -> tensor<?x128xbf16>
+// CHECK-NEXT: %[[Q:.*]], %[[C:.*]] = moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %[[S]] offsets %[[O]] :
+// CHECK-NEXT: %[[Y:.*]] = moe.grouped_matmul
+// CHECK-NEXT: moe.combine %[[Y]], %{{.*}}, %{{.*}} residual %residual addend %down_addend :
+// KERNELS-LABEL: moe.program @ends_sm_90a
+// KERNELS: moe.kernel @up_to_32_gather_rows kind = gather_rows fields ["input", "rows", "offsets"] results ["result"]
+// KERNELS: moe.kernel @up_to_32_quantize_t kind = quantize
+// KERNELS: %t_sorted = moe.launch @up_to_32_gather_rows
+moe.layer @ends {
+  num_experts = 8, top_k = 2, hidden_size = 128, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, part = "down", is_lora_enabled, has_bias, residual,
+  quant = #moe.quant<fp8_block>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 128, local_begin = 0, local_experts = 8, w2_bias = true}

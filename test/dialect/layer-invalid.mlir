@@ -220,7 +220,7 @@ moe.layer @nnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnnn
 
 // -----
 
-// expected-error@+1 {{'moe.layer' op unknown part 'sort'; known: route, quantize, finalize}}
+// expected-error@+1 {{'moe.layer' op unknown part 'sort'; known: route, quantize, gate_up, down, finalize}}
 moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, part = "sort"}
 
 // -----

@@ -101,3 +101,43 @@ func.func private @f(%w: tensor<4x32x64xf16>, %o: tensor<4x32xi32>) {
   %p = moe.pack %w order(%o : tensor<4x32xi32>) : tensor<4x32x64xf16> -> tensor<4x32x64xf16, #moe.layout<interleave = 8>>
   return
 }
+
+// -----
+
+func.func private @f(%t: tensor<?x64xbf16>, %rows: tensor<?xi32>, %offsets: tensor<5xi32>, %positions: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.gather_rows' op expected either 'rows' and 'offsets', or 'positions'}}
+  %o = moe.gather_rows %t rows(%rows, %offsets) positions %positions : (tensor<?x64xbf16>, tensor<?xi32>, tensor<5xi32>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%t: tensor<?x64xbf16>) {
+  // expected-error@+1 {{'moe.gather_rows' op expected either 'rows' and 'offsets', or 'positions'}}
+  %o = moe.gather_rows %t : (tensor<?x64xbf16>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%t: tensor<?x64xbf16>, %rows: tensor<4xi32>, %offsets: tensor<5xi32>) {
+  // expected-error@+1 {{'moe.gather_rows' op 'rows' must be 'tensor<?xi32>', got 'tensor<4xi32>'}}
+  %o = moe.gather_rows %t rows(%rows, %offsets) : (tensor<?x64xbf16>, tensor<4xi32>, tensor<5xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%t: tensor<4x64xbf16>, %positions: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.gather_rows' op 'input' must be 'tensor<?x64xbf16>', got 'tensor<4x64xbf16>'}}
+  %o = moe.gather_rows %t positions %positions : (tensor<4x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xbf16>
+  return
+}
+
+// -----
+
+func.func private @f(%t: tensor<?x64xbf16>, %positions: tensor<?x2xi32>) {
+  // expected-error@+1 {{'moe.gather_rows' op 'result' must be 'tensor<?x64xbf16>', got 'tensor<?x64xf32>'}}
+  %o = moe.gather_rows %t positions %positions : (tensor<?x64xbf16>, tensor<?x2xi32>) -> tensor<?x64xf32>
+  return
+}

@@ -279,7 +279,7 @@ builtin.module {}
 moe.layer @l {num_experts = 4, top_k = 2, hidden_size = 64, intermediate_size = 32, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = f32, quant = #moe.quant<bf16>, routing = #moe.routing<default>, activation = #moe.activation<silu>, parallel = #moe.parallel<>, intermediate_size_per_partition = 32, local_begin = 0, local_experts = 4, w2_bias = true}
 moe.program @p of @l for #moe.target<sm_90a> max_tokens 64 inputs ["y", "p", "w"] {
 ^bb0(%y: tensor<?x64xf32>, %p: tensor<?x2xi32>, %w: tensor<?x2xf32>):
-// expected-error@+1 {{'moe.kernel' op unknown kind of kernel 'sum'; known: route, route_permute, route_pairs, permute, batch, shared_rows, grouped_matmul, activate, combine, combine_normed, combine_constants, dispatch, send_back, combine_send_back, finalize, permute_columns, amax, quantize, dequantize, route_gate_up, down_combine, down_slices, pack_copy, pack_interleave, pack_stored, pack_order, pack_scales, pack_codes}}
+// expected-error@+1 {{'moe.kernel' op unknown kind of kernel 'sum'; known: route, route_permute, route_pairs, permute, batch, shared_rows, grouped_matmul, activate, combine, combine_normed, combine_constants, dispatch, send_back, combine_send_back, finalize, permute_columns, gather_rows, amax, quantize, dequantize, route_gate_up, down_combine, down_slices, pack_copy, pack_interleave, pack_stored, pack_order, pack_scales, pack_codes}}
 moe.kernel @k kind = sum fields ["y", "positions", "weights"] results ["out"] {
 ^bb0(%a: tensor<?x64xf32>, %b: tensor<?x2xi32>, %c: tensor<?x2xf32>):
   %d = moe.combine %a, %b, %c : (tensor<?x64xf32>, tensor<?x2xi32>, tensor<?x2xf32>) -> tensor<?x64xbf16>

@@ -38,7 +38,8 @@ extern "C" {
  *  "allow": "weight_only" permits a package that does not quantize
  *  activations, although the config does, so its results differ. "cubin":
  *  true also compiles the kernels ahead of time. "part": "route" (or
- *  "quantize", "finalize") creates a package of only that part of the layer. */
+ *  "quantize", "gate_up", "down", "finalize") creates a package of only that
+ *  part of the layer. */
 moec_status moec_compile_config(const char *text, const char *options_json,
                                 moec_package_files **files);
 

@@ -77,6 +77,7 @@ TEST(Stages, AreCalledInManifestsAsInODS) {
   compare<moe::QuantizeOp>({"scale?", "second_scale?"});
   compare<moe::DequantizeOp>();
   compare<moe::PermuteColumnsOp>();
+  compare<moe::GatherRowsOp>();
   compare<moe::GroupedMatmulOp>({}, "", "add_bias");
   compare<moe::ActivateOp>();
   compare<moe::CombineOp>({}, "", "add_identity");

@@ -76,7 +76,7 @@ public:
     std::memcpy(block.data(), numbers.data(), block.size());
     host::KernelRun run(manifest, target, kernel);
     run.arguments = block;
-    run.grid = {64, 1, 1};
+    run.grid = {ctas, 1, 1};
     run.stage = &stage;
     run.window = window;
     run.ranges = ranges;
@@ -95,6 +95,7 @@ public:
   }
 
   Stage stage;
+  int64_t ctas = 64; ///< of the launch
   const comm::Window *window = nullptr;
 
 private:
