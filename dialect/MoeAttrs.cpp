@@ -217,9 +217,9 @@ bool QuantAttr::multipliesCodes() const {
 
 bool QuantAttr::mayMultiplyCodes() const {
   const DescriptorAttr a1 = getA1();
-  const bool ofRows =
-      a1.isOfTensor() ||
-      (a1.getDynamic() && a1.getGroup() == ArrayRef<int64_t>{1, -1});
+  const ArrayRef<int64_t> group = a1.getGroup();
+  const bool ofRows = a1.isOfTensor() || (a1.getDynamic() && group[0] == 1 &&
+                                          (group[1] == -1 || group[1] == 128));
   const auto isScaled = [](DescriptorAttr weight) {
     return isa<Float4E2M1FNType>(weight.getElement()) &&
            isa_and_nonnull<Float8E8M0FNUType>(weight.getScale()) &&

@@ -83,6 +83,8 @@ static std::string codesPolicy(moe::GroupedMatmulOp matmul) {
   return fmt::format("moe::quant::CodeGroups<{}{}>", group,
                      matmul.getLhsDescriptorAttr().isOfTensor()
                          ? ", moe::quant::LhsScale::Tensor"
+                     : matmul.scalesByGroup()
+                         ? ", moe::quant::LhsScale::Group128"
                          : "");
 }
 

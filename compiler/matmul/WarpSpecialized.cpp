@@ -258,9 +258,10 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
   // may use any of the pipeline stages.
   int64_t scales = problem.groupScales || !roles.swap ? schedule.tileM * 4 : 0;
   // Weight scales of one pipeline stage (StageScales in
-  // templates/moe/matmul/feed/scales.cuh).
+  // templates/moe/matmul/feed/scales.cuh). Those of codes are part of a stage's
+  // weights.
   constexpr int64_t kWeightScales = 16;
-  if (problem.groupScales)
+  if (problem.groupScales && problem.codeBits == 0)
     scales += kWeightScales;
   return ring + staging + 2 * kSlot + schedule.stages * scales +
          (2 * schedule.stages + 4) * kBarrier;

@@ -35,7 +35,7 @@ namespace moec {
 
 /// The format version. It is incremented by every change that an older reader
 /// would misinterpret.
-inline constexpr int kManifestVersion = 7;
+inline constexpr int kManifestVersion = 8;
 
 /// Maximum size of a manifest file, far above any real manifest. Larger files
 /// are rejected.

@@ -81,7 +81,7 @@ class Compatibility(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.work = pathlib.Path(tempfile.mkdtemp(prefix="moec-abi-"))
-        with tarfile.open(HERE / "recorded" / "package-7.tar.xz") as archive:
+        with tarfile.open(HERE / "recorded" / "package-8.tar.xz") as archive:
             archive.extractall(cls.work)
         cls.package = cls.work / "package"
 
@@ -112,10 +112,10 @@ class Compatibility(unittest.TestCase):
         other = self.work / "other"
         shutil.copytree(self.package, other)
         manifest = other / "manifest.json"
-        manifest.write_text(manifest.read_text().replace('"moec_manifest": 7', '"moec_manifest": 6'))
+        manifest.write_text(manifest.read_text().replace('"moec_manifest": 8', '"moec_manifest": 7'))
         done = subprocess.run([options.build / "bin" / "moec-run", other, "--device=host"], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("expected format version 7, got 6; compile the package with the", done.stderr)
+        self.assertIn("expected format version 8, got 7; compile the package with the", done.stderr)
 
     def test_structs_only_grow(self):
         former = (HERE / "recorded" / "moec-0.1.h.txt").read_text(encoding="utf-8")

@@ -25,3 +25,22 @@ moe.layer @l {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size =
 // CHECK-LABEL: moe.program @tail_sm_90a
 // CHECK-SAME: realization = emulated
 moe.layer @tail {num_experts = 8, top_k = 2, hidden_size = 320, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<mxfp4_fp8>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// Activations with a scale per group of 128 are multiplied as codes, too.
+
+// CHECK-LABEL: moe.program @groups_sm_90a
+// CHECK-SAME: engine = wgmma_rs
+// CHECK: moe.quantize <f8E4M3FN, group = [1, 128], scale = f32, dynamic> %x : {{.*}} -> {{.*}}tensor<?x256xf8E4M3FN>, {{.*}}tensor<?x2xf32>
+// CHECK: moe.grouped_matmul realization = codes
+// CHECK: moe.grouped_matmul realization = codes
+
+// EMULATED-LABEL: moe.program @groups_sm_90a
+// EMULATED: moe.grouped_matmul realization = emulated
+// EMULATED: moe.grouped_matmul realization = emulated
+moe.layer @groups {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<a1 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, 128], scale = f32, dynamic>, w1 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>, w2 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}
+
+// Groups of another size are emulated.
+
+// CHECK-LABEL: moe.program @finer_sm_90a
+// CHECK-SAME: realization = emulated
+moe.layer @finer {num_experts = 8, top_k = 2, hidden_size = 256, intermediate_size = 128, in_dtype = bf16, out_dtype = bf16, router_logits_dtype = bf16, quant = #moe.quant<a1 = <f8E4M3FN, group = [1, 64], scale = f32, dynamic>, a2 = <f8E4M3FN, group = [1, 64], scale = f32, dynamic>, w1 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>, w2 = <f4E2M1FN, group = [1, 32], scale = f8E8M0FNU>>, routing = #moe.routing<renormalize>, activation = #moe.activation<silu>, parallel = #moe.parallel<>}

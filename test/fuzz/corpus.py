@@ -186,7 +186,7 @@ RANK = {"rank": 0, "local_begin": 0, "intermediate_begin": 0, "add_w2_bias": Tru
 
 def index_of(folders):
     """An index of shares, of a rank each."""
-    return {"moec_manifest": 7, "name": "seed", "shares": [{"folder": name, "ranks": [i]} for i, name in enumerate(folders)],
+    return {"moec_manifest": 8, "name": "seed", "shares": [{"folder": name, "ranks": [i]} for i, name in enumerate(folders)],
             "files": {f"{name}/manifest.json": "0" * 64 for name in folders}}
 
 

@@ -389,6 +389,16 @@ static double unevenFactor(uint64_t seed, Stream stream, int64_t parity,
   return parity % 2 == 0 ? 1 + 0.5 * draw : std::exp2(-1 - 4.39 * draw);
 }
 
+/// 1, but 2^-7 to 2^-12 for few powers of two in every other block of 64 rows:
+/// kernels may treat groups apart whose scales differ much.
+static double farFactor(const Element &scaleType, int64_t block,
+                        uint64_t index) {
+  constexpr uint64_t kOneOf = 32, kLeast = 7, kMost = 12;
+  if (!scaleType.isPower || block % 2 == 0 || index % kOneOf != 0)
+    return 1;
+  return std::ldexp(1.0, -int(kLeast + index / kOneOf % (kMost - kLeast + 1)));
+}
+
 /// The factor of a code that makes deviations `scale` / sqrt(columns).
 static double perCode(const Layer &layer, uint64_t seed, int64_t expert,
                       int64_t columns, double scale) {
@@ -415,7 +425,8 @@ static void fillScales(const Layer &layer, const Scaling &scaling,
           scaling.second ? kScaledScale
                          : perCode(layer, seed, expert, columns, sizeOf(n));
       store(*scaling.scaleType, destination, (n - row) * scaleColumns + c,
-            scale * unevenFactor(seed, stream, expert + n + c, index));
+            scale * unevenFactor(seed, stream, expert + n + c, index) *
+                farFactor(*scaling.scaleType, expert + n / 64, index));
     }
 }
 

@@ -113,6 +113,20 @@ __device__ __forceinline__ void synchronize(int number, int threads) {
   asm volatile("bar.sync %0, %1;" ::"r"(number), "r"(threads) : "memory");
 }
 
+/// Like synchronize(), and returns whether `holds` is true in all `threads`
+/// threads.
+__device__ __forceinline__ bool allOf(int barrier, int threads, bool holds) {
+  unsigned all;
+  asm volatile("{.reg .pred holds, all;\n\t"
+               "setp.ne.u32 holds, %1, 0;\n\t"
+               "bar.red.and.pred all, %2, %3, holds;\n\t"
+               "selp.u32 %0, 1, 0, all;}"
+               : "=r"(all)
+               : "r"(unsigned(holds)), "r"(barrier), "r"(threads)
+               : "memory");
+  return all != 0;
+}
+
 /// Arrives at a named barrier without waiting.
 __device__ __forceinline__ void arriveAt(int number, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(number), "r"(threads) : "memory");

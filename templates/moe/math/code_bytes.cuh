@@ -55,4 +55,24 @@ __device__ __forceinline__ unsigned smallFloatsOfHalves(unsigned bytes) {
   return (signs & 0x80808080u) | (sizes & 0x1c1c1c1cu);
 }
 
+/// e4m3 values for e2m1 codes 0 to 7, the first one in the lowest byte of
+/// `low`.
+struct SmallFloatTable {
+  unsigned low, high;
+};
+
+/// Converts eight e2m1 codes by a table: those in the low nibbles of four bytes
+/// to `first`, those in the high nibbles to `second`.
+__device__ __forceinline__ void smallFloatsByTable(unsigned codes,
+                                                   const SmallFloatTable &table,
+                                                   unsigned &first,
+                                                   unsigned &second) {
+  // PRMT selects by the lowest four nibbles of its third operand.
+  const unsigned sizes = codes & 0x77777777u;
+  const unsigned low = __byte_perm(table.low, table.high, sizes);
+  const unsigned high = __byte_perm(table.low, table.high, sizes >> 16);
+  first = (codes << 4 & 0x80808080u) | __byte_perm(low, high, 0x6420);
+  second = (codes & 0x80808080u) | __byte_perm(low, high, 0x7531);
+}
+
 } // namespace moe::detail

@@ -29,7 +29,8 @@
 //   16-bit operands, 6-bit codes: codes r and r + 4 of the 16 in a vector. A
 //                                 vector has two steps; in the second one, they
 //                                 are codes r + 8 and r + 12.
-//   8-bit operands, 4-bit codes: the low (even r) or high nibbles of word r / 2
+//   8-bit operands, 4-bit codes: the low (r < 2) or high nibbles of word r % 2,
+//                                so that a word has the codes of one row
 //
 // A group of columns shares one scale and one zero point per row. Scales and
 // zero points are stored in blocks of 64 rows by one group. The values of rows
@@ -81,6 +82,19 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
   /// Registers whose codes share a run.
   static constexpr int kWordParts = kBits == 6 ? 4 : 4 / kStepWords;
 
+  /// wordOf: index of the word of a step that holds a register's codes. inWord:
+  /// index of the register among those of the word. partOf is the inverse.
+  static constexpr bool kByRow = kOperandBits == 8;
+  static constexpr int wordOf(int part) {
+    return kByRow ? part % 2 : part / kWordParts;
+  }
+  static constexpr int inWord(int part) {
+    return kByRow ? part / 2 : part % kWordParts;
+  }
+  static constexpr int partOf(int word, int inWord) {
+    return kByRow ? inWord * 2 + word : word * kWordParts + inWord;
+  }
+
   /// Returns the bit offset of an element from the start of its expert's
   /// weight. `columns`: number of columns of the weight.
   static __device__ __forceinline__ long long bit(int row, int column,
@@ -92,15 +106,14 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
     const int step = column % kColumns / kStepColumns;
     const int lane = inSlab % 8 * 4 + inHalf / kPerRegister;
     const int part = inSlab / 8 + inStep / (kStepColumns / 2) * 2;
-    const int code = part % kWordParts + inHalf % kPerRegister * kWordParts;
+    const int code = inWord(part) + inHalf % kPerRegister * kWordParts;
     const int byte = row % kRows / kSlabRows * kSlabBytes +
                      (step / kVectorSteps * 32 + lane) * kVectorWords * 4;
     // With 6-bit codes, two steps of 8 codes share a run. Otherwise, groups of
     // kWordParts registers of one step have separate runs.
     const int inVector =
-        kBits == 6
-            ? step % 2 * 8 * kBits
-            : (step % kVectorSteps * kStepWords + part / kWordParts) * 32;
+        kBits == 6 ? step % 2 * 8 * kBits
+                   : (step % kVectorSteps * kStepWords + wordOf(part)) * 32;
     return (block * kBlockBytes + byte) * 8 + inVector + code * kBits;
   }
 
@@ -119,7 +132,7 @@ template <int kBits, int kOperandBits = 16> struct Slabs {
       step += i / 8;
     } else {
       step += inVector / kStepWords;
-      part += inVector % kStepWords * kWordParts;
+      part = partOf(inVector % kStepWords, part);
     }
     const int blocks = columns / kColumns;
     return {block / blocks * kRows + inBlock / kSlabRuns * kSlabRows +

@@ -9,8 +9,15 @@
 // e2m1 code, or an i4 code minus 8, is representable in e4m3, so codes are
 // multiplied without their scales. A group along k is a whole pipeline stage or
 // one step of k. Its partial accumulators are multiplied by the weight row's
-// scale for the group and added to totals. The tokens' scales multiply the
-// totals at the end.
+// scale for the group and added to totals.
+//
+// Adding them for each step takes longer than the MMAs if a tile has many
+// tokens. e4m3 has more exponents than e2m1, so a step's power of two can be a
+// factor of its elements instead, relative to the largest scale of the stage
+// (FoldedScales).
+//
+// One scale per token, or one for all, multiplies the totals at the end. Scales
+// per token and stage multiply the partial accumulators.
 //
 //===----------------------------------------------------------------------===//
 
@@ -22,11 +29,25 @@
 
 namespace moe {
 
+/// True if weights have a power of two as the scale of each step of k, and the
+/// four scales of a pipeline stage become one (SlabSums::FoldedScales). Tiles
+/// with few tokens have few accumulators to add, and need no such conversion.
+template <class Config>
+constexpr bool foldsScales =
+    kSame<typename Config::Weight, e2m1> &&
+    kSame<typename Config::Scale, ue8m0> &&
+    SlabNumbers<Config>::kBlockGroups == 4 && Config::Schedule::kTileM >= 128;
+
 template <class Config, class Fragment>
 struct SlabSums : TokenScales<Config, Fragment> {
   using Numbers = SlabNumbers<Config>;
   using Codes = typename Numbers::Codes;
   using Scale = typename Config::Scale;
+  /// For each of a thread's two weight rows, the e4m3 elements of e2m1 codes 0
+  /// to 7.
+  struct Tables {
+    detail::SmallFloatTable ofRow[2];
+  };
   static constexpr int kStepWords = Codes::kStepWords;
   static constexpr bool kIntegers = kSame<typename Config::Weight, i4>;
   static_assert((kIntegers || kSame<typename Config::Weight, e2m1>) &&
@@ -34,6 +55,9 @@ struct SlabSums : TokenScales<Config, Fragment> {
                     !Config::kZeroPoint &&
                     (!Config::kSecondScale || Config::kSecondPerRow),
                 "e4m3 operands need i4 or e2m1 codes without zero points");
+  /// True if each token has a scale per pipeline stage, which multiplies the
+  /// partial accumulators, too.
+  static constexpr bool kTokenGroups = ScaleLayout<Config>::kByGroup;
   /// Number of groups along k in a pipeline stage: 1, or 4 (one per step).
   static constexpr int kGroups = Numbers::kBlockGroups;
   static_assert(kGroups == 1 || kGroups == 4,
@@ -49,7 +73,9 @@ struct SlabSums : TokenScales<Config, Fragment> {
 
   /// Power of two that is a factor of each converted code. It lets the
   /// conversion use few instructions; finish() divides it out.
-  static constexpr float kPower = kIntegers ? 0x1p-9f : 0x1p-6f;
+  static constexpr float kPower = kIntegers             ? 0x1p-9f
+                                  : foldsScales<Config> ? 0x1p6f
+                                                        : 0x1p-6f;
 
   /// The part of a slab that one lane holds, for one pipeline stage.
   struct Slab {
@@ -61,14 +87,23 @@ struct SlabSums : TokenScales<Config, Fragment> {
     __device__ __forceinline__ void convert(int step, unsigned (&to)[4]) const {
 #pragma unroll
       for (int part = 0; part < 4; ++part) {
-        unsigned word = words[step * kStepWords + part / 2];
+        unsigned word = words[step * kStepWords + Codes::wordOf(part)];
         if constexpr (kIntegers)
-          to[part] = detail::floatsOfHalves(word >> part % 2 * 4);
-        else if (part % 2)
+          to[part] = detail::floatsOfHalves(word >> Codes::inWord(part) * 4);
+        else if (Codes::inWord(part))
           to[part] = detail::smallFloatsOfHalves<true>(word);
         else
           to[part] = detail::smallFloatsOfHalves<false>(word);
       }
+    }
+    /// Like convert() above, with the elements for codes 0 to 7 of each row in
+    /// `tables`.
+    __device__ __forceinline__ void convert(int step, const Tables &tables,
+                                            unsigned (&to)[4]) const {
+#pragma unroll
+      for (int row = 0; row < 2; ++row)
+        detail::smallFloatsByTable(words[step * kStepWords + row],
+                                   tables.ofRow[row], to[row], to[row + 2]);
     }
 
     /// Loads a group's scales for the thread's two weight rows, r and r + 8.
@@ -79,6 +114,60 @@ struct SlabSums : TokenScales<Config, Fragment> {
       to[0] = toFloat(of[0]), to[1] = toFloat(of[1]);
     }
   };
+
+  /// The ue8m0 scales of the four groups of a pipeline stage, for a thread's
+  /// two weight rows, as one scale per row. A group's scale relative to the
+  /// row's largest scale is a factor of the group's e4m3 elements. The elements
+  /// are exact if no scale of a row is below 2^-kMostApart times the largest
+  /// one.
+  struct FoldedScales {
+    static constexpr unsigned kMostApart = 11;
+    unsigned exponents[4]; ///< of each group; row 1 in the upper byte
+    unsigned largest[2];   ///< the largest exponent of each row
+    bool isExact;
+
+    __device__ __forceinline__ explicit FoldedScales(const Slab &slab) {
+#pragma unroll
+      for (int group = 0; group < 4; ++group)
+        exponents[group] =
+            ptx::loadSharedHalf(slab.scales + unsigned(group * 64));
+      unsigned least[2];
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        largest[row] = least[row] = exponent(0, row);
+#pragma unroll
+        for (int group = 1; group < 4; ++group) {
+          largest[row] = max(largest[row], exponent(group, row));
+          least[row] = min(least[row], exponent(group, row));
+        }
+      }
+      isExact = max(largest[0] - least[0], largest[1] - least[1]) <= kMostApart;
+    }
+    __device__ __forceinline__ unsigned exponent(int group, int row) const {
+      return row ? exponents[group] >> 8 : exponents[group] & 0xffu;
+    }
+    /// Returns the elements of a group.
+    __device__ __forceinline__ Tables tables(int group) const {
+      Tables made = kTables;
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const unsigned apart = largest[row] - exponent(group, row);
+        made.ofRow[row].low -= apart * 0x08080800u; // code 0 stays 0
+        made.ofRow[row].high -= apart * 0x08080808u;
+      }
+      return made;
+    }
+    /// Returns the scale of all groups, and of one group, for a row.
+    __device__ __forceinline__ float scale(int row) const {
+      return toFloat(ue8m0{static_cast<unsigned char>(largest[row])});
+    }
+    __device__ __forceinline__ float ofStep(int step, int row) const {
+      return toFloat(ue8m0{static_cast<unsigned char>(exponent(step, row))});
+    }
+  };
+  /// The elements without scales: values of e2m1 times kPower.
+  static constexpr Tables kTables = {
+      {{0x6c686000u, 0x7c787470u}, {0x6c686000u, 0x7c787470u}}};
 
   /// Loads this lane's registers of one slab. `stage`: shared-memory address of
   /// the pipeline stage. `block`: block of 64 weight rows.
@@ -95,6 +184,35 @@ struct SlabSums : TokenScales<Config, Fragment> {
     return slab;
   }
 
+  /// Adds the partial accumulators of piece `piece` to the totals.
+  ///
+  ///   tokens  shared-memory address of the stage's token scales; not read
+  ///           without kTokenGroups
+  ///   scale   scales of the thread's two weight rows
+  template <class Worker>
+  static __device__ __forceinline__ void
+  add(Worker &worker, const float (&from)[Worker::kPieceSize], int piece,
+      unsigned tokens, const float (&scale)[2]) {
+    if constexpr (!kTokenGroups) {
+      worker.template add<Worker::kPieceSize>(
+          from, piece, 0, [&](int i) { return scale[i % 4 / 2]; });
+    } else {
+      const unsigned own = tokens + unsigned(piece % Worker::kPiecesOfAtom *
+                                                 Worker::kPieceColumns * 4 +
+                                             ptx::threadIndex() % 4 * 16);
+      // The four token scales of 8 accumulators at a time.
+#pragma unroll
+      for (int first = 0; first < Worker::kPieceSize; first += 8) {
+        float ofTokens[4];
+        TokenScales<Config, Fragment>::load(own + unsigned(first * 8),
+                                            ofTokens);
+        worker.template add<8>(from, piece, first, [&](int i) {
+          return ofTokens[i / 4 * 2 + i % 2] * scale[i % 4 / 2];
+        });
+      }
+    }
+  }
+
   /// Divides the totals by kPower, then multiplies them by the tokens' scales
   /// (see TokenScales). Two separate multiplications prevent a large scale from
   /// overflowing when it is combined with 1 / kPower.
@@ -103,9 +221,15 @@ struct SlabSums : TokenScales<Config, Fragment> {
 #pragma unroll
     for (int i = 0; i < Fragment::kSize; ++i)
       fragment.scale(i, 1 / kPower);
-    this->multiply(fragment, shared, barrier, thread, [&](int row) {
+    const auto ofRow = [&](int row) {
       return Config::kSecondPerRow ? second[row] : 1.0f;
-    });
+    };
+    if constexpr (!kTokenGroups)
+      this->multiply(fragment, shared, barrier, thread, ofRow);
+    else if constexpr (Config::kSecondPerRow)
+#pragma unroll
+      for (int i = 0; i < Fragment::kSize; ++i)
+        fragment.scale(i, ofRow(i / Fragment::kAtomSize * 2 + i % 4 / 2));
   }
 };
 

@@ -216,7 +216,7 @@ MISTAKES = (
     ("moec run {work}/model --device=host", "manifest.json", "has a config.json, which moec compile takes"),
     ("moec run {work}/empty --device=host", "manifest.json", "a folder that moec compile has written"),
     ("moec run {work}/changed --device=host", "SHA-256", ".cu", "compile the package again"),
-    ("moec run {work}/older --device=host", "format version 7, got 6", "compile the package"),
+    ("moec run {work}/older --device=host", "format version 8, got 7", "compile the package"),
     ("moec run {work}/small --device=host --tokens=65", "at most 64 tokens, got 65", "max_tokens of 65 or more"),
     ("moec run {work}/small --device=host '--tokens=1;2'", "--tokens", "an integer", "'1;2'"),
     ("moec run {work}/small --device=host --variant=up_to_9", "'up_to_9'", "it has up_to_"),
@@ -344,7 +344,7 @@ def prepare(work, build):
     with next((work / "changed").rglob("*.cu")).open("a") as file:
         file.write("//\n")
     manifest = json.loads((work / "older/manifest.json").read_text())
-    (work / "older/manifest.json").write_text(json.dumps(manifest | {"moec_manifest": 6}))
+    (work / "older/manifest.json").write_text(json.dumps(manifest | {"moec_manifest": 7}))
 
 
 def run(row, source, build, work):

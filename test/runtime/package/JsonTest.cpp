@@ -43,17 +43,17 @@ TEST(Json, bothWaysAreTheSameBytes) {
     Result<void> valid = validate(*read);
     EXPECT_TRUE(valid) << valid.error().message;
     EXPECT_EQ(text.back(), '\n');
-    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 7,\n");
+    EXPECT_EQ(text.substr(0, 24), "{\n  \"moec_manifest\": 8,\n");
   }
 }
 
 TEST(Json, checksTheFormatVersion) {
   json document = json::parse(toJson(tinyManifest()));
-  document["moec_manifest"] = 6;
+  document["moec_manifest"] = 7;
   EXPECT_THAT(problemOf(document),
-              HasSubstr("moec_manifest: expected format version 7, got 6"));
+              HasSubstr("moec_manifest: expected format version 8, got 7"));
   document.erase("moec_manifest");
-  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 7"));
+  EXPECT_THAT(problemOf(document), HasSubstr("accepts version 8"));
 }
 
 TEST(Json, namesThePathOfATypeError) {

@@ -351,8 +351,8 @@ TEST_F(ShareFolder, theIndexIsChecked) {
            {"\"share1/sm_90a/route.cu\"", "\"share2/sm_90a/route.cu\"",
             "files.share2/sm_90a/route.cu: expected a path inside the folder "
             "of a share"},
-           {"\"moec_manifest\": 7", "\"moec_manifest\": 6",
-            "expected format version 7, got 6"},
+           {"\"moec_manifest\": 8", "\"moec_manifest\": 7",
+            "expected format version 8, got 7"},
        }) {
     ASSERT_TRUE(removeAll(folder)); // a damaged index is not replaced
     write();
@@ -367,13 +367,13 @@ TEST_F(ShareFolder, theIndexIsChecked) {
   EXPECT_THAT(problemOfReading(0),
               HasSubstr("file 'share0/sm_90a/route.cu': expected that both "
                         "manifests list it with one SHA-256"));
-  EXPECT_EQ(manifestFileFromJson(R"({"moec_manifest": 7, "shares": []})")
+  EXPECT_EQ(manifestFileFromJson(R"({"moec_manifest": 8, "shares": []})")
                 .error()
                 .message,
             "field 'name' is missing");
   EXPECT_EQ(
       manifestFileFromJson(
-          R"({"moec_manifest": 7, "name": "l", "shares": [], "files": {}})")
+          R"({"moec_manifest": 8, "name": "l", "shares": [], "files": {}})")
           .error()
           .message,
       "shares: expected at least one share");

@@ -10,8 +10,9 @@
 // accumulators are f32. Weights are codes (quantized values) in MMA fragment
 // order (moe/math/slabs.cuh). Each warp converts the codes of its 16 weight
 // rows in registers while earlier MMAs run. e4m3 accumulators cover one
-// pipeline stage (128 elements of k), or one step if weights have one scale per
-// 32 elements. They are then added to f32 totals.
+// pipeline stage (128 elements of k). If weights have one scale per 32 elements
+// that cannot be part of the elements (moe/quant/slab_sums.cuh), they cover one
+// step. They are then added to f32 totals.
 //
 //===----------------------------------------------------------------------===//
 

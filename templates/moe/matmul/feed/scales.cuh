@@ -29,15 +29,19 @@ template <class Config> struct ScaleLayout {
   using Quant = typename Config::Quant;
   static constexpr quant::LhsScale kLhs = Quant::kLhsScale;
   static constexpr quant::RhsScale kRhs = Quant::kRhsScale;
+  /// kByGroup: tokens have scales per group of 128 along k. kByBlock: weights
+  /// have scales per block of 128 rows and such a group.
   static constexpr bool kByGroup = kLhs == quant::LhsScale::Group128;
+  static constexpr bool kByBlock = kRhs == quant::RhsScale::Block128;
   static constexpr bool kScaled =
       kLhs != quant::LhsScale::None || kRhs != quant::RhsScale::None;
-  static_assert(
-      kByGroup == (kRhs == quant::RhsScale::Block128),
-      "Group128 scales of lhs need Block128 scales of rhs, and vice versa");
-  /// True if only weight rows have scales per group along k.
+  /// True if each weight row has its own scales per group along k.
   static constexpr bool kRowGroups = kRhs == quant::RhsScale::Groups;
-  /// Number of groups along k.
+  static_assert(kByGroup ? kByBlock || kRowGroups : !kByBlock,
+                "Group128 scales of lhs need Block128 or Groups scales of rhs, "
+                "and Block128 needs Group128");
+  /// Number of groups along k that tokens' scales have, and weights' scales.
+  static constexpr int kTokenGroups = ceilDiv(Config::kK, 128);
   static constexpr int kGroups =
       ceilDiv(Config::kK, kRowGroups ? Quant::kPromoteK : 128);
   /// Number of parts of a weight that have separate blocks or tensor scales: 2
@@ -111,10 +115,10 @@ __device__ __forceinline__ void secondScales(const Args &args, int expert,
   }
 }
 
-/// A thread's weight scales, if they are constant along k (kByGroup is false).
+/// A thread's weight scales, if they are constant along k (kByBlock is false).
 /// They are loaded before the mainloop. `weightRow`: the thread's first weight
 /// row.
-template <class Config, bool kByGroup = ScaleLayout<Config>::kByGroup>
+template <class Config, bool kByBlock = ScaleLayout<Config>::kByBlock>
 struct WeightScales {
   using Layout = ScaleLayout<Config>;
   /// True if `ofRows` has second scales, which is so for slabs and for block
@@ -183,11 +187,13 @@ template <class Config> struct StageScales {
   using Layout = ScaleLayout<Config>;
   static constexpr int kParts = Layout::kParts;
   static constexpr int kTileN = Config::Schedule::kTileN;
-  static constexpr int kCount = kParts == 2 ? 2 : ceilDiv(int(kTileN), 128);
+  static constexpr int kCount = !Layout::kByBlock ? 0
+                                : kParts == 2     ? 2
+                                                  : ceilDiv(int(kTileN), 128);
   static_assert(kCount <= 2, "a tile must have at most 256 weight rows");
   /// Bytes in shared memory. Padded because the tokens' scales, which follow,
   /// are read four at a time.
-  static constexpr int kBytes = 16;
+  static constexpr int kBytes = kCount == 0 ? 0 : 16;
 
   /// Returns the index in rhs_scale of the tile's scale i, for the first group.
   /// A block past the last weight row uses the scale of the tile's first block.
@@ -260,7 +266,7 @@ template <class Config, class Fragment> struct Scales {
         firstN(firstN) {
     constexpr bool kRowScales = Layout::kLhs == quant::LhsScale::Token ||
                                 Layout::kLhs == quant::LhsScale::Group128;
-    constexpr int kStride = Layout::kByGroup ? Layout::kGroups : 1;
+    constexpr int kStride = Layout::kByGroup ? Layout::kTokenGroups : 1;
 #pragma unroll
     for (int slot = 0; slot < Fragment::kRows; ++slot) {
       int row = fragment.heldRow(slot);

@@ -275,7 +275,7 @@ template <class Config> struct TokenLoader {
   /// Index distance between the scales of consecutive tokens; 0 if all tokens
   /// share one scale.
   static constexpr int kScaleStride =
-      S::kStagesScales ? ScaleLayout<Config>::kGroups
+      S::kStagesScales ? ScaleLayout<Config>::kTokenGroups
       : ScaleLayout<Config>::kLhs == quant::LhsScale::Token ? 1
                                                             : 0;
   unsigned weightScale; ///< index of the weight scale for the first group
@@ -307,7 +307,7 @@ template <class Config> struct TokenLoader {
   __device__ __forceinline__ void beginSteps(int first, int firstN) {
     rows.beginSteps(first);
     firstStep = first;
-    if constexpr (S::kStagesScales)
+    if constexpr (StageScales<Config>::kCount > 0)
       weightScale = StageScales<Config>::first(tile.expert, firstN,
                                                int(weightScaleOfThread() == 1));
     if constexpr (scalesBlocks<typename Config::Mma>)
@@ -330,7 +330,8 @@ template <class Config> struct TokenLoader {
         tiles.shared + S::kScales + unsigned(stage * S::kScaleBytes);
     if constexpr (S::kStagesScales) {
       copyScales(k, scales);
-      copyWeightScales(k, scales + unsigned(Schedule::kTileM * 4));
+      if constexpr (StageScales<Config>::kCount > 0)
+        copyWeightScales(k, scales + unsigned(Schedule::kTileM * 4));
     } else if constexpr (S::kFirstScales) {
       if (k == firstStep)
         copyScales(0, scales);

@@ -157,7 +157,7 @@ template <class Config> struct GemvOperand {
   static constexpr int kRowBytes =
       Config::kK * int(sizeof(typename Config::Weight));
   static constexpr int kScales =
-      ScaleLayout<Config>::kByGroup ? ScaleLayout<Config>::kGroups : 1;
+      ScaleLayout<Config>::kByGroup ? ScaleLayout<Config>::kTokenGroups : 1;
   static constexpr int kLineBytes = 128;
   /// Returns the bytes of the rows and their scales, rounded up to a 128-byte
   /// line. The ring follows and must be aligned: copying a 32-byte sector to

@@ -120,10 +120,13 @@ struct PromoteFromRegisters {
         slab.loadScales(0, scale);
         ptx::waitForMultiplies<0>();
         worker.finish();
-        if (piece == Worker::kPieces - 1)
+        const bool isLast = piece == Worker::kPieces - 1;
+        if (!Scales::kTokenGroups && isLast)
           operands.giveBack(ring.stage);
-        worker.template add<Worker::kPieceSize>(
-            piece, 0, [&](int i) { return scale[i % 4 / 2]; });
+        Scales::add(worker, worker.sums[0], piece,
+                    operands.scales(k, ring.stage), scale);
+        if (Scales::kTokenGroups && isLast)
+          operands.giveBack(ring.stage);
       }
       ring.advance();
     }
@@ -156,8 +159,7 @@ struct PromoteSteps {
 #pragma unroll
           for (int i = 0; i < kSize; ++i)
             ptx::keep(of[i]);
-          worker.template add<kSize>(of, piece, 0,
-                                     [&](int i) { return scale[i % 4 / 2]; });
+          Scales::add(worker, of, piece, operands.scales(k, ring.stage), scale);
         };
         slab.convert(0, registers[0]);
 #pragma unroll
@@ -176,13 +178,95 @@ struct PromoteSteps {
           if (kSets == 1 || step == 3) {
             slab.loadScales(step, scale);
             ptx::waitForMultiplies<0>();
-            if (step == 3 && piece == Worker::kPieces - 1)
+            const bool isLast = step == 3 && piece == Worker::kPieces - 1;
+            if (!Scales::kTokenGroups && isLast)
               operands.giveBack(ring.stage);
             add(step);
+            if (Scales::kTokenGroups && isLast)
+              operands.giveBack(ring.stage);
           }
         }
       }
       ring.advance();
+    }
+  }
+};
+
+/// Like PromoteFromRegisters, for weights with ue8m0 scales for each step of k.
+/// The scales of a pipeline stage become one per row (Scales::FoldedScales).
+/// While the MMAs run, the warpgroup finds out whether this is exact for its
+/// rows. If not, their accumulators are dropped, and the partial accumulators
+/// of each step are added to totals.
+struct PromoteFolded {
+  template <class Worker, class Scales, class Operands, class Ring>
+  static __device__ __forceinline__ void run(Worker &worker, Scales &,
+                                             const Operands &operands,
+                                             Ring &ring, SplitSteps steps) {
+    constexpr int kSets = Worker::kPieces > 1 ? 2 : 4;
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+#pragma unroll 1
+    for (int k = steps.first; k < steps.end; ++k) {
+      operands.await(ring);
+#pragma unroll
+      for (int piece = 0; piece < Worker::kPieces; ++piece) {
+        auto slab = Scales::load(operands.weights(ring.stage),
+                                 operands.block + piece, warp, lane);
+        const typename Scales::FoldedScales folded(slab);
+        unsigned registers[kSets][4];
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+          auto &set = registers[step % kSets];
+          // Waits until the MMA that reads this register set has completed.
+          if (step >= kSets)
+            ptx::waitForMultiplies<kSets - 1>();
+          slab.convert(step, folded.tables(step), set);
+          ptx::beginMultiply();
+          worker.multiply(piece, step, set, operands.columns(k, ring.stage));
+          ptx::commitMultiplies();
+        }
+        float scale[2] = {folded.scale(0), folded.scale(1)};
+        const bool isExact =
+            ptx::allOf(operands.barrier(), 128, folded.isExact);
+        ptx::waitForMultiplies<0>();
+        worker.finish();
+        if (!isExact)
+          addSteps<Scales>(worker, operands, piece, k, ring.stage, scale);
+        const bool isLast = piece == Worker::kPieces - 1;
+        if (!Scales::kTokenGroups && isLast)
+          operands.giveBack(ring.stage);
+        Scales::add(worker, worker.sums[0], piece,
+                    operands.scales(k, ring.stage), scale);
+        if (Scales::kTokenGroups && isLast)
+          operands.giveBack(ring.stage);
+      }
+      ring.advance();
+    }
+  }
+
+  /// Multiplies the steps of a pipeline stage one at a time. Adds all but the
+  /// last to the totals, and returns the scales of the last one.
+  template <class Scales, class Worker, class Operands>
+  static __device__ __forceinline__ void
+  addSteps(Worker &worker, const Operands &operands, int piece, int k,
+           int stage, float (&scale)[2]) {
+    int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
+    auto slab = Scales::load(operands.weights(stage), operands.block + piece,
+                             warp, lane);
+    const typename Scales::FoldedScales folded(slab);
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+      unsigned registers[4];
+      slab.convert(step, Scales::kTables, registers);
+      ptx::beginMultiply();
+      Worker::multiplyStep(worker.sums[0], step, registers,
+                           operands.columns(k, stage));
+      ptx::commitMultiplies();
+      scale[0] = folded.ofStep(step, 0), scale[1] = folded.ofStep(step, 1);
+      ptx::waitForMultiplies<0>();
+      worker.finish();
+      if (step < 3)
+        Scales::add(worker, worker.sums[0], piece, operands.scales(k, stage),
+                    scale);
     }
   }
 };

@@ -36,6 +36,9 @@
 //   FromRegisters         converts weights in registers, then like Accumulate
 //   PromoteFromRegisters  converts weights in registers, then like Promote
 //   PromoteSteps          like PromoteFromRegisters, but for each step of k
+//   PromoteFolded         like PromoteFromRegisters, for powers of two as
+//   scales
+//                         of each step of k
 //   Issue                 like Accumulate, for tensor memory
 //   IssuePromoted         like Promote, for tensor memory
 //
@@ -56,11 +59,14 @@ template <class Config> constexpr auto mainloopOf() {
   using Mma = typename Config::Mma;
   constexpr bool kStepGroups =
       Config::Quant::kPromoteK == 32 / int(sizeof(typename Config::Input));
-  if constexpr (takesSlabs<Mma> && Mma::kPromoted && kStepGroups)
-    return PromoteSteps{};
-  else if constexpr (takesSlabs<Mma> && Mma::kPromoted)
-    return PromoteFromRegisters{};
-  else if constexpr (takesSlabs<Mma>)
+  if constexpr (takesSlabs<Mma> && Mma::kPromoted) {
+    if constexpr (foldsScales<Config>)
+      return PromoteFolded{};
+    else if constexpr (kStepGroups)
+      return PromoteSteps{};
+    else
+      return PromoteFromRegisters{};
+  } else if constexpr (takesSlabs<Mma>)
     return FromRegisters{};
   else if constexpr (sumsInTensorMemory<Mma> && Mma::kPromoted)
     return IssuePromoted{};

@@ -201,7 +201,7 @@ template <class Config> struct WarpSpecialized {
       return shared + S::kScales + unsigned(stage * S::kScaleBytes);
     }
     __device__ __forceinline__ unsigned weightScales(int stage) const {
-      if constexpr (S::kStagesScales)
+      if constexpr (StageScales<Config>::kCount > 0)
         return scales(0, stage) + unsigned(Schedule::kTileM * 4) +
                StageScales<Config>::ofWarpgroup(block);
       return 0;

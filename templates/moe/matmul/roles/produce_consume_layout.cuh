@@ -126,8 +126,9 @@ template <class Config> struct Specialized {
   /// issues MMAs while the other warpgroup scales and adds. The warpgroups
   /// use the named barriers kTurn and kTurn + 1. These follow the epilogue's
   /// named barriers.
-  static constexpr bool kTakeTurns =
-      kStagesScales && kGroups == 2 && !sumsInTensorMemory<Mma>;
+  static constexpr bool kTakeTurns = kStagesScales && kGroups == 2 &&
+                                     !sumsInTensorMemory<Mma> &&
+                                     !takesSlabs<Mma>;
   static constexpr int kTurn = 5;
   /// True if this matmul runs concurrently with the layer's other matmul. A
   /// slot then has more fields.

@@ -61,7 +61,7 @@ template <class Config> struct Stationary {
   /// scales.
   static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
   static constexpr int kGroups =
-      kStagesScales ? ScaleLayout<Config>::kGroups : 0;
+      kStagesScales ? ScaleLayout<Config>::kTokenGroups : 0;
   /// Number of tokens whose results a CTA adds.
   static constexpr int kTokens = Config::kTokens;
   /// Index in tile_count of the first counter. It follows the number of tiles
