@@ -36,9 +36,8 @@
 //   FromRegisters         converts weights in registers, then like Accumulate
 //   PromoteFromRegisters  converts weights in registers, then like Promote
 //   PromoteSteps          like PromoteFromRegisters, but for each step of k
-//   PromoteFolded         like PromoteFromRegisters, for powers of two as
-//   scales
-//                         of each step of k
+//   PromoteFolded         like PromoteFromRegisters; scales of steps are powers
+//                         of two and part of the converted weights
 //   Issue                 like Accumulate, for tensor memory
 //   IssuePromoted         like Promote, for tensor memory
 //
