@@ -144,9 +144,6 @@ MUTANT_GPU = {"sm_90a": ["--gpu=h100_sxm"]}
 SECOND_OF_ROWS = {operand: {"dtype": "f8E4M3FN", "shape": [1, -1], "scale": "f32", "dynamic": True} for operand in ("a1", "a2")} | {
     operand: {"dtype": "i4", "shape": [1, 128], "scale": "f8E4M3FN", "alpha_or_gscale": "f32", "second_per_row": True}
     for operand in ("w1", "w2")}
-# e2m1 weights by e4m3 activations that have a scale for each group of 128.
-CODES_BY_GROUPS = {operand: {"dtype": "f8E4M3FN", "shape": [1, 128], "scale": "f32", "dynamic": True} for operand in ("a1", "a2")} | {
-    operand: {"dtype": "f4E2M1FN", "shape": [1, 32], "scale": "f8E8M0FNU"} for operand in ("w1", "w2")}
 # Layers that a fault may need: (scheme, engine, changes, largest number of tokens).
 MUTANT_LAYERS = {
     "zero_experts": ("bf16", "mma_sync", {**conformance.NO_METHOD, "routing_method": "longcat", "num_zero_experts": 9}, 2048),
@@ -181,7 +178,7 @@ MUTANT_LAYERS = {
     "slabs_nvfp4": ("nvfp4_w4a16", "wgmma_rs", {"hidden_size": 320, "intermediate_size": 192}, 2048),
     "slabs_mxfp6": ("mxfp6_e3m2", "wgmma_rs", {"hidden_size": 320, "intermediate_size": 192}, 2048),
     "slabs_mxfp4_fp8": ("mxfp4_fp8", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256}, 2048),
-    "slabs_mxfp4_groups": ("mxfp4_fp8", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256, "quant_config": CODES_BY_GROUPS}, 2048),
+    "slabs_mxfp4_groups": ("mxfp4_fp8_block", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256}, 2048),
     "second_of_rows": ("int4_w4afp8", "wgmma_rs", {"hidden_size": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                    "quant_config": SECOND_OF_ROWS}, 2048),
     "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_size": 384, "intermediate_size": 256, "stored_layout": "rows",
