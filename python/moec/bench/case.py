@@ -27,9 +27,12 @@ TOLERANCE = {
     "int4_w4a16": 0.01,
     "mxfp4_w4a16": 0.01,
     "nvfp4_w4a16": 0.01,
+    "mxfp4_fp8_block": 0.07,
 }
 # For each scheme, the number of weight columns that share a scale, and the size of a scale in bytes.
-GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1)}
+GROUPS = {"int4_w4a16": (128, 2), "mxfp4_w4a16": (32, 1), "nvfp4_w4a16": (16, 1), "mxfp4_fp8_block": (32, 1)}
+# Schemes whose matmuls have two e4m3 operands.
+FP8_OPERANDS = ("fp8_block", "fp8_channel", "mxfp4_fp8_block")
 # Schemes with one scale per weight row.
 CHANNELS = ("fp8_channel", "int8_channel")
 BLOCK = 128

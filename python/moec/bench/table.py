@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from moec.bench.case import FP8_OPERANDS
 from moec.bench.worker import MOEC, WRONG, Row
 
 
@@ -24,7 +25,7 @@ class Rates:
 
     def floor_us(self, row: Row) -> float:
         """Returns a lower bound of the time in microseconds: max(bytes / bandwidth, FLOPs / rate)."""
-        rate = self.fp8_tflop_per_s if row.scheme.startswith("fp8") else self.tflop_per_s
+        rate = self.fp8_tflop_per_s if row.scheme in FP8_OPERANDS else self.tflop_per_s
         return max(row.moved_bytes / (self.gb_per_s * 1e3), row.flops / (rate * 1e6))
 
 

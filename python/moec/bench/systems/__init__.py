@@ -77,7 +77,12 @@ SYSTEMS = (
     System("marlin", "Marlin of vLLM", ("int4_w4a16", "mxfp4_w4a16", "nvfp4_w4a16"), "of_vllm"),
     System("deepgemm", "DeepGEMM of vLLM", ("fp8_block",), "of_vllm"),
     System("cutlass", "CUTLASS of vLLM", ("fp8_channel",), "of_vllm"),
-    System("humming", "Humming, with vLLM's alignment", ("int4_w4a16", "mxfp4_w4a16", "nvfp4_w4a16"), "of_humming"),
+    System(
+        "humming",
+        "Humming, with vLLM's alignment",
+        ("fp8_block", "fp8_channel", "int4_w4a16", "mxfp4_w4a16", "mxfp4_fp8_block", "nvfp4_w4a16"),
+        "of_humming",
+    ),
     System("sglang", "Triton fused_moe of SGLang", ("bf16", "fp8_block", "fp8_channel", "int4_w4a16"), "of_sglang"),
     System("flashinfer", "CUTLASS of FlashInfer", ("bf16", "fp8_block", "mxfp4_w4a16"), "of_flashinfer"),
     System("trtllm", "trtllm-gen of FlashInfer", ("fp8_block",), "of_flashinfer"),
