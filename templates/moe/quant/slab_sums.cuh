@@ -13,8 +13,8 @@
 //
 // Adding them for each step takes longer than the MMAs if a tile has many
 // tokens. e4m3 has more exponents than e2m1, so a step's power of two can be a
-// factor of its elements instead, relative to the largest scale of the stage
-// (FoldedScales).
+// factor of its elements instead, relative to a power of two of the weight row
+// (FoldedScales), which multiplies the totals after the mainloop.
 //
 // One scale per token, or one for all, multiplies the totals at the end. Scales
 // per token and stage multiply the partial accumulators.
@@ -29,14 +29,19 @@
 
 namespace moe {
 
-/// True if weights have a power of two as the scale of each step of k, and the
-/// four scales of a pipeline stage become one (SlabSums::FoldedScales). Tiles
-/// with few tokens have few accumulators to add, and need no such conversion.
+/// The least number of tokens of a tile whose scales are folded. A tile with
+/// fewer has few accumulators to add. Scales per token and stage make adding
+/// twice as expensive.
 template <class Config>
-constexpr bool foldsScales =
-    kSame<typename Config::Weight, e2m1> &&
-    kSame<typename Config::Scale, ue8m0> &&
-    SlabNumbers<Config>::kBlockGroups == 4 && Config::Schedule::kTileM >= 128;
+constexpr int kLeastFolded = ScaleLayout<Config>::kByGroup ? 16 : 128;
+
+/// True if weights have a power of two as the scale of each step of k, and
+/// these become factors of the elements (SlabSums::FoldedScales).
+template <class Config>
+constexpr bool foldsScales = kSame<typename Config::Weight, e2m1> &&
+                             kSame<typename Config::Scale, ue8m0> &&
+                             SlabNumbers<Config>::kBlockGroups == 4 &&
+                             Config::Schedule::kTileM >= kLeastFolded<Config>;
 
 template <class Config, class Fragment>
 struct SlabSums : TokenScales<Config, Fragment> {
@@ -115,54 +120,82 @@ struct SlabSums : TokenScales<Config, Fragment> {
     }
   };
 
+  /// The power of two that the totals of a thread's two weight rows are divided
+  /// by, for one piece: exponents with the bias of ue8m0.
+  struct Units {
+    static constexpr unsigned kOne = 127;
+    unsigned ofRow[2] = {kOne, kOne};
+
+    __device__ __forceinline__ float value(int row) const {
+      return toFloat(ue8m0{static_cast<unsigned char>(ofRow[row])});
+    }
+    /// Multiplies the totals of a piece by the units, which become 1.
+    template <class Worker>
+    __device__ __forceinline__ void apply(Worker &worker, int piece) {
+#pragma unroll
+      for (int i = 0; i < Worker::kPieceSize; ++i)
+        worker.scale(piece * Worker::kPieceSize + i, value(i % 4 / 2));
+      ofRow[0] = ofRow[1] = kOne;
+    }
+  };
+
   /// The ue8m0 scales of the four groups of a pipeline stage, for a thread's
-  /// two weight rows, as one scale per row. A group's scale relative to the
-  /// row's largest scale is a factor of the group's e4m3 elements. The elements
-  /// are exact if no scale of a row is below 2^-kMostApart times the largest
-  /// one.
+  /// two weight rows. A group's scale divided by the row's unit is a factor of
+  /// the group's e4m3 elements. The elements are exact if the factors are at
+  /// most 1 and at least 2^-kMostApart.
   struct FoldedScales {
     static constexpr unsigned kMostApart = 11;
+    /// Binades between the largest scale of the first stage and the unit.
+    static constexpr unsigned kAbove = 4;
     unsigned exponents[4]; ///< of each group; row 1 in the upper byte
-    unsigned largest[2];   ///< the largest exponent of each row
-    bool isExact;
 
     __device__ __forceinline__ explicit FoldedScales(const Slab &slab) {
 #pragma unroll
       for (int group = 0; group < 4; ++group)
         exponents[group] =
             ptx::loadSharedHalf(slab.scales + unsigned(group * 64));
-      unsigned least[2];
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        largest[row] = least[row] = exponent(0, row);
-#pragma unroll
-        for (int group = 1; group < 4; ++group) {
-          largest[row] = max(largest[row], exponent(group, row));
-          least[row] = min(least[row], exponent(group, row));
-        }
-      }
-      isExact = max(largest[0] - least[0], largest[1] - least[1]) <= kMostApart;
     }
     __device__ __forceinline__ unsigned exponent(int group, int row) const {
       return row ? exponents[group] >> 8 : exponents[group] & 0xffu;
     }
+    /// Returns units for totals to which nothing has been added.
+    __device__ __forceinline__ Units units() const {
+      Units made;
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        unsigned largest = exponent(0, row);
+#pragma unroll
+        for (int group = 1; group < 4; ++group)
+          largest = max(largest, exponent(group, row));
+        made.ofRow[row] = min(largest + kAbove, 254u);
+      }
+      return made;
+    }
+    __device__ __forceinline__ bool isExact(const Units &units) const {
+      unsigned apart = 0;
+#pragma unroll
+      for (int row = 0; row < 2; ++row)
+#pragma unroll
+        for (int group = 0; group < 4; ++group)
+          // Wraps around for a scale above the unit.
+          apart = max(apart, units.ofRow[row] - exponent(group, row));
+      return apart <= kMostApart;
+    }
     /// Returns the elements of a group.
-    __device__ __forceinline__ Tables tables(int group) const {
+    __device__ __forceinline__ Tables tables(int group,
+                                             const Units &units) const {
       Tables made = kTables;
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        const unsigned apart = largest[row] - exponent(group, row);
+        const unsigned apart = units.ofRow[row] - exponent(group, row);
         made.ofRow[row].low -= apart * 0x08080800u; // code 0 stays 0
         made.ofRow[row].high -= apart * 0x08080808u;
       }
       return made;
     }
-    /// Returns the scale of all groups, and of one group, for a row.
-    __device__ __forceinline__ float scale(int row) const {
-      return toFloat(ue8m0{static_cast<unsigned char>(largest[row])});
-    }
-    __device__ __forceinline__ float ofStep(int step, int row) const {
-      return toFloat(ue8m0{static_cast<unsigned char>(exponent(step, row))});
+    /// Returns the scale of a group for a row.
+    __device__ __forceinline__ float scale(int group, int row) const {
+      return toFloat(ue8m0{static_cast<unsigned char>(exponent(group, row))});
     }
   };
   /// The elements without scales: values of e2m1 times kPower.
@@ -188,7 +221,7 @@ struct SlabSums : TokenScales<Config, Fragment> {
   ///
   ///   tokens  shared-memory address of the stage's token scales; not read
   ///           without kTokenGroups
-  ///   scale   scales of the thread's two weight rows
+  ///   scale   factors of the thread's two weight rows
   template <class Worker>
   static __device__ __forceinline__ void
   add(Worker &worker, const float (&from)[Worker::kPieceSize], int piece,

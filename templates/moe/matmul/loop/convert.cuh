@@ -193,16 +193,19 @@ struct PromoteSteps {
 };
 
 /// Like PromoteFromRegisters, for weights with ue8m0 scales for each step of k.
-/// The scales of a pipeline stage become one per row (Scales::FoldedScales).
-/// While the MMAs run, the warpgroup finds out whether this is exact for its
-/// rows. If not, their accumulators are dropped, and the partial accumulators
-/// of each step are added to totals.
+/// The scales become factors of the elements (Scales::FoldedScales), and the
+/// totals of each weight row have a power of two as their unit. While the MMAs
+/// run, the warpgroup finds out whether the elements of its rows are exact. If
+/// not, their accumulators are dropped, and the partial accumulators of each
+/// step are added to totals.
 struct PromoteFolded {
   template <class Worker, class Scales, class Operands, class Ring>
   static __device__ __forceinline__ void run(Worker &worker, Scales &,
                                              const Operands &operands,
                                              Ring &ring, SplitSteps steps) {
     constexpr int kSets = Worker::kPieces > 1 ? 2 : 4;
+    constexpr float kAsTheyAre[2] = {1, 1};
+    typename Scales::Units units[Worker::kPieces];
     int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
 #pragma unroll 1
     for (int k = steps.first; k < steps.end; ++k) {
@@ -212,6 +215,8 @@ struct PromoteFolded {
         auto slab = Scales::load(operands.weights(ring.stage),
                                  operands.block + piece, warp, lane);
         const typename Scales::FoldedScales folded(slab);
+        if (k == steps.first)
+          units[piece] = folded.units();
         unsigned registers[kSets][4];
 #pragma unroll
         for (int step = 0; step < 4; ++step) {
@@ -219,36 +224,41 @@ struct PromoteFolded {
           // Waits until the MMA that reads this register set has completed.
           if (step >= kSets)
             ptx::waitForMultiplies<kSets - 1>();
-          slab.convert(step, folded.tables(step), set);
+          slab.convert(step, folded.tables(step, units[piece]), set);
           ptx::beginMultiply();
           worker.multiply(piece, step, set, operands.columns(k, ring.stage));
           ptx::commitMultiplies();
         }
-        float scale[2] = {folded.scale(0), folded.scale(1)};
         const bool isExact =
-            ptx::allOf(operands.barrier(), 128, folded.isExact);
+            ptx::allOf(operands.barrier(), 128, folded.isExact(units[piece]));
         ptx::waitForMultiplies<0>();
         worker.finish();
-        if (!isExact)
-          addSteps<Scales>(worker, operands, piece, k, ring.stage, scale);
         const bool isLast = piece == Worker::kPieces - 1;
-        if (!Scales::kTokenGroups && isLast)
-          operands.giveBack(ring.stage);
-        Scales::add(worker, worker.sums[0], piece,
-                    operands.scales(k, ring.stage), scale);
-        if (Scales::kTokenGroups && isLast)
+        const unsigned tokens = operands.scales(k, ring.stage);
+        if (isExact) {
+          if (!Scales::kTokenGroups && isLast)
+            operands.giveBack(ring.stage);
+          Scales::add(worker, worker.sums[0], piece, tokens, kAsTheyAre);
+        } else {
+          units[piece].apply(worker, piece);
+          addSteps<Scales>(worker, operands, piece, k, ring.stage);
+        }
+        if ((Scales::kTokenGroups || !isExact) && isLast)
           operands.giveBack(ring.stage);
       }
       ring.advance();
     }
+#pragma unroll
+    for (int piece = 0; piece < Worker::kPieces; ++piece)
+      units[piece].apply(worker, piece);
   }
 
-  /// Multiplies the steps of a pipeline stage one at a time. Adds all but the
-  /// last to the totals, and returns the scales of the last one.
+  /// Multiplies the steps of a pipeline stage one at a time, and adds them to
+  /// totals without a unit.
   template <class Scales, class Worker, class Operands>
-  static __device__ __forceinline__ void
-  addSteps(Worker &worker, const Operands &operands, int piece, int k,
-           int stage, float (&scale)[2]) {
+  static __device__ __forceinline__ void addSteps(Worker &worker,
+                                                  const Operands &operands,
+                                                  int piece, int k, int stage) {
     int warp = ptx::threadIndex() % 128 / 32, lane = ptx::threadIndex() % 32;
     auto slab = Scales::load(operands.weights(stage), operands.block + piece,
                              warp, lane);
@@ -261,12 +271,11 @@ struct PromoteFolded {
       Worker::multiplyStep(worker.sums[0], step, registers,
                            operands.columns(k, stage));
       ptx::commitMultiplies();
-      scale[0] = folded.ofStep(step, 0), scale[1] = folded.ofStep(step, 1);
+      const float scale[2] = {folded.scale(step, 0), folded.scale(step, 1)};
       ptx::waitForMultiplies<0>();
       worker.finish();
-      if (step < 3)
-        Scales::add(worker, worker.sums[0], piece, operands.scales(k, stage),
-                    scale);
+      Scales::add(worker, worker.sums[0], piece, operands.scales(k, stage),
+                  scale);
     }
   }
 };
