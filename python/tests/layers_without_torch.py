@@ -494,7 +494,7 @@ def of_vllm() -> None:
             f"{options['comm']} {options['largest_of_ranks'] is not None}"
         )
         or Names(
-            pack=lambda layer: Layer(package=Names(values={}), weights={}),
+            pack=lambda layer: Layer(package=Names(values={}, gpu=0), weights={}),
             reload=lambda layer, made: print(f"    reloads {type(layer).__name__} {type(made).__name__}"),
             needed={"w13_weight", "w2_weight"},
         )

@@ -160,11 +160,11 @@ class MoecMethod(FusedMoEMethodBase):  # type: ignore[misc]
         if self.moec_refused:
             raise InvalidArgument(f"layer {layer.layer_name}: {self.moec_refused}")
         out = torch.empty(x.shape, dtype=x.dtype, device=x.device)
-        if self.moec_run is not None:
-            self.moec_run(x, out, layer._expert_map, **inputs)
-        else:
-            assert self.moec_comm is not None
+        if self.moec_comm is not None:
             _vllm_ranks.run(self.moec_layer, self.moec_comm, x, out, **inputs)
+        else:
+            assert self.moec_run is not None
+            self.moec_run(x, out, layer._expert_map, **inputs)
         return out
 
     def apply(
