@@ -411,7 +411,8 @@ def Moe_LayoutAttr : Moe_FieldsAttr<"Layout", "layout", [{
       `fragment`, `tile` is the `[rows, columns]` that is stored contiguously:
       `[64, 64]` codes (quantized values) for 16-bit operands, `[64, 128]` codes
       for 8-bit operands, and `[64, 1]` for scales and zero points
-      (templates/moe/math/slabs.cuh).
+      (templates/moe/math/slabs.cuh). `[128, 4]` is for scales that MMAs read
+      from tensor memory (templates/moe/math/scale_atoms.cuh).
     * `stored`: The checkpoint layout of a weight, or of its scales or zero
       points, before packing (`moe.layer` lists the layouts). No other field
       except `padded` is then allowed.

@@ -218,7 +218,11 @@ void GroupedMatmulOp::addStageAttributes(NamedAttrList &attributes) {
     writer.flag("rhs_second_per_row", true);
   if (getLhsSecondScale() && getLhsDescriptor()->getSecondPerRow())
     writer.flag("lhs_second_per_row", true);
-  if (readsFragments())
+  // The codes of block-scaled weights are in rows, their scales may be in scale
+  // blocks.
+  auto scaleLayout = dyn_cast_or_null<LayoutAttr>(
+      cast<RankedTensorType>(getRhsScale().getType()).getEncoding());
+  if (readsFragments() || (scaleLayout && scaleLayout.getOrder() == "fragment"))
     writer.flag("fragments", true);
 }
 

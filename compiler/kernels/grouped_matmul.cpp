@@ -228,13 +228,23 @@ std::string MatmulText::mma() {
       &engine.row, elementTypeOf(matmul.getLhs()),
       emission.program.getTarget().getArchRow().features);
   std::string types = multipliedType(matmul.getLhs());
-  const bool scalesGroups = problem.powerGroups && !engine.row.multipliesPlain;
+  const bool scalesGroups = problem.powerGroups && engine.row.scalesBlocks;
   if (ofBlocks || scalesGroups)
     types += fmt::format(", {}, {}",
                          scalesGroups ? std::string("moe::ue8m0")
                                       : cppType(matmul.getRhsScale()),
                          multipliedType(matmul.getRhs()));
   return engine.mma(problem, schedule, types, isNative);
+}
+
+/// Returns true if the weight's scales are packed in blocks of 128 rows by 4
+/// scales, and the codes are not in fragment order.
+static bool readsScaleAtoms(moe::GroupedMatmulOp matmul) {
+  if (!matmul.getRhsScale() || matmul.readsFragments())
+    return false;
+  const auto layout = dyn_cast_or_null<moe::LayoutAttr>(
+      cast<RankedTensorType>(matmul.getRhsScale().getType()).getEncoding());
+  return layout && layout.getOrder() == "fragment";
 }
 
 void MatmulText::addConfig() {
@@ -270,6 +280,8 @@ void MatmulText::addConfig() {
   config.flag("kBias", bool(matmul.getBias()));
   config.number("kInterleave", matmul.getInterleave());
   addGateUpOrder(matmul.getGateUpOrder(), config);
+  if (readsScaleAtoms(matmul))
+    config.flag("kScaleAtoms", true);
   config.flag("kTilesEarly", plan.getEarly());
 }
 

@@ -126,7 +126,8 @@ WarpSpecialized::whyIllegal(const MatmulProblem &problem,
            "is quantized by groups";
   int64_t made = s.tileN / (problem.gated ? 2 : 1);
   if (problem.quantizesGroups() && problem.groupColumns != kScaledColumns)
-    return whyGroupsApart(problem);
+    if (auto reason = whyGroupsApart(problem))
+      return reason;
   if (problem.quantizesGroups() && roles.swap && problem.rowScales)
     return "per-row scales and a group of the result need the same shared "
            "memory";
@@ -249,8 +250,9 @@ int64_t WarpSpecialized::sharedBytes(const MatmulProblem &problem,
         (std::min<int64_t>(schedule.tileN, 128) / (problem.gated ? 2 : 1) + 8) *
         problem.resultBytes;
   // The staging memory for quantized groups: 8 tokens per warp if tokens are
-  // the MMA's rows, otherwise one f32 group for all warpgroups together.
-  if (problem.quantizesGroups())
+  // the MMA's rows, otherwise one f32 group for all warpgroups together. Groups
+  // of block scales are quantized from the staging memory of f32 results.
+  if (problem.quantizesGroups() && problem.blockBytes == 0)
     staging = roles.swap ? schedule.tileM * kScaledColumns * 4
                          : roles.consumerWarps * 8 * (kScaledColumns + 16);
   // Token scales of one pipeline stage. If tokens are the MMA's rows and each

@@ -31,10 +31,19 @@ static constexpr int64_t kMostTokens = 128;
 /// memory. A scale block has 128 rows of four 8-bit scales.
 static constexpr int64_t kAtomBytes = 512, kAtomColumns = 4;
 
+/// Returns the bytes along k that share a block scale, or 0 if the operands are
+/// not block-scaled. A power-of-two scale of 128 elements is repeated for four
+/// blocks.
+static int64_t bytesOfScale(const MatmulProblem &problem) {
+  constexpr int64_t kStepBytes = 32;
+  return problem.powerGroups ? kStepBytes : problem.blockBytes;
+}
+
 /// Returns the number of scale blocks of lhs and weights together in one
 /// pipeline stage. Returns 0 if the operands are not block-scaled.
 static int64_t scaleAtoms(const MatmulProblem &problem, const Schedule &s) {
-  return problem.blockBytes > 0 ? 2 * (s.tileK / problem.blockBytes / 4) : 0;
+  const int64_t bytes = bytesOfScale(problem);
+  return bytes > 0 ? 2 * (s.tileK / bytes / 4) : 0;
 }
 
 /// Number of 32-bit tensor memory columns per SM, and the smallest allocation
@@ -83,9 +92,16 @@ public:
   }
   std::optional<std::string>
   whyGroupsApart(const MatmulProblem &problem) const override {
-    // Without promotion, one mbarrier signals the end of a tile's MMAs. It
-    // supports a single column tile, but a group may span two.
-    if (!isPromoted(problem))
+    // A tile has whole groups of a block-scaled result.
+    if (problem.blockBytes > 0) {
+      const int64_t columns = problem.gated ? kRows / 2 : kRows;
+      if (problem.groupColumns > 0 && columns % problem.groupColumns == 0)
+        return std::nullopt;
+      return fmt::format("{} columns share a scale; a tile of engine '{}' has "
+                         "{} columns",
+                         problem.groupColumns, row.name, columns);
+    }
+    if (!problem.groupScales)
       return fmt::format("engine '{}' quantizes groups where sums are promoted",
                          row.name);
     return WarpSpecialized::whyGroupsApart(problem);
@@ -109,7 +125,10 @@ public:
     // with promotion, one per pipeline stage. One more word holds the tensor
     // memory address of the accumulators.
     const int64_t ends = s.tileN / kRows * (isPromoted(problem) ? s.stages : 1);
-    return WarpSpecialized::sharedBytes(problem, s) +
+    // Scale blocks replace the scales of groups in a pipeline stage.
+    MatmulProblem unscaled = problem;
+    unscaled.groupScales &= !problem.powerGroups;
+    return WarpSpecialized::sharedBytes(unscaled, s) +
            s.stages * scaleAtoms(problem, s) * kAtomBytes + (ends + 1) * 8;
   }
 
@@ -119,7 +138,7 @@ public:
   /// precision that the hardware keeps for e4m3 operands is not documented.
   std::string mma(const MatmulProblem &problem, const Schedule &,
                   std::string_view type, bool) const override {
-    if (problem.blockBytes > 0)
+    if (bytesOfScale(problem) > 0)
       return fmt::format("{}Scaled<{}>", row.policy, type);
     return fmt::format("{}<{}, {}, {}>", row.policy, type,
                        problem.elementBytes == 1 && !isPromoted(problem),
@@ -136,7 +155,7 @@ protected:
     // they would spill. Producers that copy block scales need the additional
     // registers for every tile size.
     constexpr int64_t kFewTokens = 64;
-    const bool copiesScales = problem.blockBytes > 0;
+    const bool copiesScales = bytesOfScale(problem) > 0;
     const int64_t ofProducers = copiesScales ? 64 : 56;
     WarpRoles &roles = s.roles();
     if ((s.tileM > kFewTokens && !copiesScales) ||
@@ -149,7 +168,7 @@ protected:
 
 private:
   bool isPromoted(const MatmulProblem &problem) const override {
-    return problem.groupScales;
+    return problem.groupScales && !problem.powerGroups;
   }
 
   /// Assumed to equal the efficiency of engine wgmma; not measured.
@@ -167,7 +186,7 @@ private:
     if (s.tileN != kRows && s.tileN != 2 * kRows)
       return fmt::format("tile n {}; {} and {} are possible", s.tileN, kRows,
                          2 * kRows);
-    if (problem.blockBytes > 0 && s.tileN != kRows)
+    if (bytesOfScale(problem) > 0 && s.tileN != kRows)
       return fmt::format("tile n {}; with scales of blocks {} is possible",
                          s.tileN, kRows);
     if (problem.quantizesGroups() && whyGroupsApart(problem))

@@ -14,8 +14,9 @@
 // rows, and sorts columns by their groups. Power-of-two scales are converted to
 // f32 if the weights are multiplied without dequantization. For an engine that
 // reads MMA fragment order, the codes (quantized values), scales and zero
-// points are stored in that order. A scale that covers more rows or columns
-// than kernels expect is replicated.
+// points are stored in that order. For an engine that reads block scales from
+// tensor memory, they are stored in scale blocks of 128 rows by 4 scales. A
+// scale that covers more rows or columns than kernels expect is replicated.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +36,9 @@ namespace moec::compiler {
 
 using namespace mlir;
 using namespace moec;
+
+/// Rows and scales of a scale block (templates/moe/math/scale_atoms.cuh).
+static constexpr int64_t kScaleAtom[] = {128, 4};
 
 namespace {
 
@@ -93,6 +97,37 @@ moe::LayoutAttr fragmentLayout(BlockArgument value) {
         {compiler::kSlabBlock, name == "rhs" ? columns : 1}, "", {});
   }
   return {};
+}
+
+/// Returns the layout of a weight's block scales for an engine that reads them
+/// from tensor memory. Returns null if `value` is something else, or has no
+/// whole scale blocks.
+moe::LayoutAttr scaleAtomLayout(BlockArgument value) {
+  const auto type = cast<RankedTensorType>(value.getType());
+  for (Operation *user : value.getUsers()) {
+    auto matmul = dyn_cast<moe::GroupedMatmulOp>(user);
+    if (!matmul || matmul.getRhsScale() != value)
+      continue;
+    const ArrayRef<int64_t> tile = kScaleAtom;
+    if (matmul.getRealization() != moe::Realization::Blocks ||
+        type.getRank() != 3 || type.getDimSize(1) != matmul.getN() ||
+        type.getDimSize(1) % tile[0] != 0 || type.getDimSize(2) % tile[1] != 0)
+      return {};
+    const bool isGated = bool(gatedReader(matmul));
+    return moe::LayoutAttr::get(
+        value.getContext(), isGated ? compiler::kGateUpRun : 0,
+        isGated ? matmul.getGateUpOrder() : StringRef("gate_first"), "fragment",
+        tile, "", {});
+  }
+  return {};
+}
+
+/// Returns true if the program's engine reads block scales from tensor memory.
+bool readsScaleAtoms(moe::ProgramOp program) {
+  const moe::ReportAttr report = program.getReportAttr();
+  const catalog::Engine *engine =
+      report ? catalog::find(catalog::kEngines, report.getEngine()) : nullptr;
+  return engine && engine->features.contains("tcgen05");
 }
 
 /// Returns true if the program's engine reads weights in fragment order.
@@ -239,6 +274,7 @@ LogicalResult pack(moe::ProgramOp program) {
     if (failed(quantizeInto(program, quantize)))
       return failure();
   const bool fragments = readsFragments(program);
+  const bool atoms = readsScaleAtoms(program);
   OpBuilder builder(program.getContext());
   builder.setInsertionPointToStart(&program.getBody().front());
   for (auto order : program.getBody().getOps<moe::PackOrderOp>())
@@ -254,8 +290,9 @@ LogicalResult pack(moe::ProgramOp program) {
     const Type read = elementAsRead(weight);
     const Value order = orderOf(program, weight);
     const std::optional<Repeat> repeat = repeatFor(weight, fragments);
-    moe::LayoutAttr layout =
-        fragments ? fragmentLayout(weight) : moe::LayoutAttr();
+    moe::LayoutAttr layout = fragments ? fragmentLayout(weight)
+                             : atoms   ? scaleAtomLayout(weight)
+                                       : moe::LayoutAttr();
     if (!layout)
       layout = layoutFor(type, !readers.empty(),
                          order || repeat || read != type.getElementType(),

@@ -121,8 +121,11 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   // products are accumulated separately per scale group.
   problem.sumsByGroup = problem.groupK > 0 && problem.codeBits > 0 &&
                         elementTypeOf(matmul.getLhs()) == "i8";
+  // Scales that come with a quantized x are f32 and need not be powers of two.
+  auto program = matmul->getParentOfType<moe::ProgramOp>();
   if (matmul.getRealization() == moe::Realization::Native &&
-      matmul.getLhsDescriptor() && matmul.getRhsDescriptor())
+      matmul.getLhsDescriptor() && matmul.getRhsDescriptor() &&
+      !(program && program.getLayerOp().getInputQuantized()))
     problem.powerGroups = moe::havePowerGroups(*matmul.getLhsDescriptor(),
                                                *matmul.getRhsDescriptor());
   // For block-scaled operands, sizes along k are in bytes.

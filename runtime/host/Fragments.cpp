@@ -17,6 +17,11 @@ int64_t moec::host::fragmentNumber(int64_t row, int64_t group, int64_t groups) {
   return moe::SlabScales::index(int(row), int(group), int(groups));
 }
 
+int64_t moec::host::scaleAtomNumber(int64_t row, int64_t group,
+                                    int64_t groups) {
+  return moe::ScaleAtoms::place(int(row), int(group), int(groups));
+}
+
 uint32_t moec::host::loadBits(const std::byte *from, int64_t bit,
                               int64_t bits) {
   const std::byte *first = from + bit / 8;
@@ -46,7 +51,13 @@ FragmentKind moec::host::codesFor(Storage operand) {
 int64_t moec::host::fragmentColumns(FragmentKind kind) {
   return kind == FragmentKind::Codes          ? moe::Slabs<4>::kColumns
          : kind == FragmentKind::CodesOfBytes ? moe::Slabs<4, 8>::kColumns
+         : kind == FragmentKind::ScaleAtoms   ? moe::ScaleAtoms::kColumns
                                               : 1;
+}
+
+int64_t moec::host::fragmentRows(FragmentKind kind) {
+  return kind == FragmentKind::ScaleAtoms ? moe::ScaleAtoms::kRows
+                                          : kFragmentRows;
 }
 
 /// Calls body(bit) and returns its result. bit(row, column) returns the bit
@@ -64,6 +75,10 @@ static auto withLayout(FragmentKind kind, Storage storage, int64_t columns,
   if (kind == FragmentKind::Numbers)
     return body([=](int64_t row, int64_t column) {
       return fragmentNumber(row, column, columns) * bits;
+    });
+  if (kind == FragmentKind::ScaleAtoms)
+    return body([=](int64_t row, int64_t column) {
+      return scaleAtomNumber(row, column, columns) * bits;
     });
   if (kind == FragmentKind::CodesOfBytes)
     return ofSlabs(moe::Slabs<4, 8>());

@@ -27,14 +27,17 @@ inline constexpr int64_t kFragmentRows = 64;
 /// of 4, 6 or 8 bits that are converted to 16-bit MMA operands, in blocks of 64
 /// columns. CodesOfBytes: 4-bit codes that are converted to 8-bit MMA operands,
 /// in blocks of 128 columns. Numbers: one scale or zero point per row and group
-/// of columns.
-enum class FragmentKind { Codes, CodesOfBytes, Numbers };
+/// of columns. ScaleAtoms: 8-bit scales in scale blocks of 128 rows x 4 scales
+/// (templates/moe/math/scale_atoms.cuh).
+enum class FragmentKind { Codes, CodesOfBytes, Numbers, ScaleAtoms };
 
 /// Returns the fragment kind of a code matrix whose codes are converted to MMA
 /// operands of type `operand`.
 FragmentKind codesFor(Storage operand);
 /// Returns the number of columns in a fragment block; 1 for Numbers.
 int64_t fragmentColumns(FragmentKind kind);
+/// Returns the number of rows in a fragment block.
+int64_t fragmentRows(FragmentKind kind);
 
 /// Returns the bit offset of an element within an expert's matrix. `columns`:
 /// number of columns of the matrix (for Numbers: number of groups).
@@ -50,6 +53,8 @@ void storeBits(std::byte *to, int64_t bit, int64_t bits, uint32_t value);
 /// Returns the index of a scale or zero point within an expert's matrix, given
 /// its row and group.
 int64_t fragmentNumber(int64_t row, int64_t group, int64_t groups);
+/// Returns the same for a matrix of scales in scale blocks.
+int64_t scaleAtomNumber(int64_t row, int64_t group, int64_t groups);
 
 /// Copies row `row` of an expert's codes to `to`, without the fragment order:
 /// the columns are contiguous.

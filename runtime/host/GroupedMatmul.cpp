@@ -60,6 +60,7 @@ struct Scales {
   int64_t perExpert = 0;           ///< number of scale rows per expert
   int64_t step = 0; ///< number of consecutive columns in which no scale changes
   bool fragments = false;    ///< the weight's scales are in fragment order
+  bool atoms = false;        ///< the weight's scales are in scale blocks
   bool secondPerRow = false; ///< true: each weight row has a second scale;
                              ///< false: each part has one
   View lhsSeconds;           ///< second scale of each lhs row
@@ -108,6 +109,12 @@ private:
       return twoDimensions ? view.number(expert, index)
                            : view.number(expert * perExpert + index / groups,
                                          index % groups);
+    }
+    if (atoms) {
+      const int64_t index =
+          scaleAtomNumber(row.packed, column / rhsColumns, view.columns);
+      return view.number(expert * perExpert + index / view.columns,
+                         index % view.columns);
     }
     // If each weight row has its own scales, the scales are stored in the same
     // row order as the weight.
@@ -170,6 +177,18 @@ Result<Scales> scalesOf(KernelRun &run, int64_t lhsRows, int64_t n, int64_t k,
   scales.lhs =
       TRY(run.neededIfNamed("lhs_scale", scales.lhsRows == 1 ? lhsRows : 1,
                             (k + scales.lhsColumns - 1) / scales.lhsColumns));
+  // With block scales of lhs, only the weight's scales are in another order.
+  scales.atoms =
+      scales.fragments && scales.lhs && storageBits(scales.lhs.storage) == 8;
+  scales.fragments &= !scales.atoms;
+  const int64_t blockColumns = fragmentColumns(FragmentKind::ScaleAtoms);
+  if (scales.atoms &&
+      (scales.rhsRows != 1 || scales.twoDimensions ||
+       scales.perExpert % fragmentRows(FragmentKind::ScaleAtoms) ||
+       k % (scales.rhsColumns * blockColumns)))
+    return run.fail("expected whole blocks of scales, got {} rows of {} "
+                    "columns with scales of {} columns",
+                    scales.perExpert, k, scales.rhsColumns);
   auto ofWeight = [&](const char *name) {
     return scales.twoDimensions
                ? run.neededIfNamed(name, experts, scales.perExpert)

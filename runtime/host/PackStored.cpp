@@ -294,16 +294,20 @@ Result<Packing> Packing::of(KernelRun &run) {
   const int64_t block = run.integer("fragment_columns");
   std::optional<FragmentKind> kind;
   for (const FragmentKind one :
-       {FragmentKind::Codes, FragmentKind::CodesOfBytes, FragmentKind::Numbers})
+       {FragmentKind::Codes, FragmentKind::CodesOfBytes, FragmentKind::Numbers,
+        FragmentKind::ScaleAtoms})
     if (fragmentColumns(one) == block)
       kind = one;
   const bool rightBits =
-      kind == FragmentKind::Numbers || made.bits == 4 ||
-      ((made.bits == 6 || made.bits == 8) && kind == FragmentKind::Codes);
-  if (!kind || step.rows % kFragmentRows || step.columns % block || !rightBits)
+      kind == FragmentKind::Numbers ||
+      (made.bits == 4 && kind != FragmentKind::ScaleAtoms) ||
+      ((made.bits == 6 || made.bits == 8) && kind == FragmentKind::Codes) ||
+      (made.bits == 8 && kind == FragmentKind::ScaleAtoms);
+  const int64_t blockRows = fragmentRows(kind.value_or(FragmentKind::Numbers));
+  if (!kind || step.rows % blockRows || step.columns % block || !rightBits)
     return run.fail("expected whole blocks of {} rows and {} columns, got {} x "
                     "{} elements of {} bits",
-                    kFragmentRows, block, step.rows, step.columns, made.bits);
+                    blockRows, block, step.rows, step.columns, made.bits);
   made.areFragments = true;
   made.kind = *kind;
   return made;
@@ -331,7 +335,7 @@ Result<void> stages::pack_stored(KernelRun &run) {
   const Packing packing = TRY(Packing::of(run));
   const PackStep &step = packing.step;
   forEachRow(run, step.experts, step.rows,
-             packing.areFragments ? kFragmentRows : 1,
+             packing.areFragments ? fragmentRows(packing.kind) : 1,
              [&](int64_t expert, int64_t row) {
                for (int64_t column = 0; column < step.columns; ++column)
                  packing.write(expert, row, column);

@@ -134,8 +134,8 @@ inline constexpr StageKind kStageKinds[] = {
     // each row of rhs has a second scale; otherwise the gate part and the up
     // part each have one. lhs_second_per_row: each row of lhs has its own
     // second scale; otherwise the largest given second scale applies to all
-    // rows. fragments: rhs, rhs_scale and rhs_zero_point are in fragment order.
-    // add_bias: 0 if another rank adds the bias.
+    // rows. fragments: rhs, rhs_scale and rhs_zero_point are in fragment order;
+    // of 8-bit lhs_scale, rhs_scale only. add_bias: 0: another rank adds it.
     {.op = "grouped_matmul",
      .operands = "lhs rows? tiles tile_count rhs lhs_scale? rhs_scale? "
                  "rhs_second_scale? rhs_zero_point? bias? lhs_second_scale? "

@@ -33,7 +33,7 @@ NUMBERS = of_numbers.__file__
 # The arch of each engine.
 ARCHS = {"mma_sync_scaled": "sm_120f", "tcgen05": "sm_100f"}
 # Schemes without scales of blocks that engine tcgen05 multiplies.
-DENSE = ("bf16", "f16", "fp8_tensor", "fp8_channel", "fp8_block")
+DENSE = ("bf16", "f16", "fp8_tensor", "fp8_channel", "fp8_block", "fp8_block_ue8m0")
 TIMINGS = ["at_once", "late", "random"]
 # Tiles of 16, 64 and 128 rows; hidden sizes with whole words of scales, and without.
 SHAPES = [{**exact.SHAPE, "hidden_size": 256}, {**exact.SHAPE, "hidden_size": 416, "intermediate_size": 96}]

@@ -183,6 +183,9 @@ MUTANT_LAYERS = {
                                                    "quant_config": SECOND_OF_ROWS}, 2048),
     "second_of_rows_sync": ("int4_w4afp8", "mma_sync", {"hidden_size": 384, "intermediate_size": 256, "stored_layout": "rows",
                                                         "quant_config": SECOND_OF_ROWS}, 2048),
+    # Weights whose scales are packed in blocks, and sums that are multiplied with scales of 128.
+    "scale_atoms": ("mxfp4", "tcgen05", {"hidden_size": 384, "intermediate_size": 256}, 2048),
+    "power_groups": ("fp8_block_ue8m0", "tcgen05", {"hidden_size": 384, "intermediate_size": 256}, 2048),
     "many_tokens": ("bf16", "mma_sync", {"num_experts": 16, "top_k": 4, "hidden_size": 64, "intermediate_size": 64}, 1 << 20),
     "split": ("fp8_block", "wgmma", {"num_experts": 16, "top_k": 2, "hidden_size": 1536, "intermediate_size": 256}, 512),
 }

@@ -38,7 +38,8 @@
 //       produces; the other warpgroups, up to four, consume:
 //
 //         thread 0       issues a stage's weight copies: TMA, or bulk copies of
-//                        slabs with their scales
+//                        slabs with their scales; and bulk copies of scale
+//                        blocks (kScaleAtoms)
 //         warp 1         copies f32 weight scales by group along k
 //         thread 64      issues TMA copies of token rows if lhs is a TensorMap
 //         thread 96      draws tiles
@@ -280,7 +281,8 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
     static_assert(kSame<typename Config::Result, float>,
                   "a result that is quantized must be f32");
     static_assert(!emulatesResult<Config> ||
-                      !isWarpSpecialized<typename Config::Mma>,
+                      !isWarpSpecialized<typename Config::Mma> ||
+                      (encodesResult<Config> && Config::Mma::kTokensAreColumns),
                   "a warp-specialized engine does not emulate its result");
   }
   static_assert(!Config::Activation::kGated || Config::kInterleave == 8,

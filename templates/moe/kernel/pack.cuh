@@ -44,7 +44,8 @@
 //     c] (moe/kernel/pack_order.cuh).
 //   kFragmentColumns: the destination is in fragment order
 //     (moe/math/slabs.cuh): codes for 16-bit operands (64) or 8-bit operands
-//     (128), or parameters of groups such as scales (1).
+//     (128), or parameters of groups such as scales (1). 4: the destination
+//     has 8-bit scales in scale blocks (moe/math/scale_atoms.cuh).
 //   kRepeatRows, kRepeatColumns: one stored value is valid for kRepeatRows
 //     packed rows and kRepeatColumns packed columns.
 //   kParts: the number of parts of the packed rows (gates and ups). Parts
@@ -208,6 +209,10 @@ template <class Config> constexpr bool checkStoredConfig() {
                     (Config::kRows % 64 == 0 &&
                      Config::kColumns % kFragmentColumnsOf<Config> == 0),
                 "fragment order needs whole blocks of 64 rows");
+  static_assert(
+      kFragmentColumnsOf<Config> != ScaleAtoms::kColumns ||
+          (Config::kRows % ScaleAtoms::kRows == 0 && Config::kBits == 8),
+      "scale blocks have 128 rows of 8-bit scales");
   return true;
 }
 
@@ -305,7 +310,10 @@ __device__ __forceinline__ unsigned storedBits(const unsigned char *expert,
 /// (moe/math/slabs.cuh).
 template <class Config>
 __device__ __forceinline__ SlabPlace fragmentPlace(int run, int i) {
-  if constexpr (Config::kFragmentColumns == 1)
+  if constexpr (Config::kFragmentColumns == ScaleAtoms::kColumns) {
+    const ScalePlace place = ScaleAtoms::ofWord(run, Config::kColumns);
+    return {place.row, place.column + i};
+  } else if constexpr (Config::kFragmentColumns == 1)
     return SlabScales::place(run * (32 / Config::kBits) + i, Config::kColumns);
   else
     return Slabs<Config::kBits, 1024 / Config::kFragmentColumns>::place(

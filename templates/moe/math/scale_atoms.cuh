@@ -17,6 +17,10 @@
 
 namespace moe {
 
+struct ScalePlace {
+  int row, column;
+};
+
 struct ScaleAtoms {
   static constexpr int kRows = 128, kColumns = 4, kRuns = 32;
 
@@ -37,6 +41,16 @@ struct ScaleAtoms {
     const int run = row % kRuns, inRun = row % kRows / kRuns;
     return (atom * kRuns + run) * (kRows / kRuns * kColumns) +
            inRun * kColumns + column % kColumns;
+  }
+
+  /// Returns the row of the scales in word `word` of a matrix without padding,
+  /// and the column of the first of these four scales. Inverse of place().
+  static __device__ __forceinline__ ScalePlace ofWord(int word, int columns) {
+    constexpr int kInRun = kRows / kRuns, kWords = kRows;
+    const int across = columns / kColumns;
+    const int atom = word / kWords, inAtom = word % kWords;
+    return {atom / across * kRows + inAtom % kInRun * kRuns + inAtom / kInRun,
+            atom % across * kColumns};
   }
 };
 

@@ -169,8 +169,9 @@ storeTile(const Fragment &fragment, unsigned shared, int rows, int firstN,
   __syncthreads();
   int firstColumn = S::kGated ? firstN / 2 : firstN;
   if constexpr (emulatesResult<Config>) {
-    storeEmulated<Config, S>(shared, rows, firstColumn, result, inverse,
-                             resultScales);
+    storeEmulated<Config, S, Config::kThreads>(int(threadIdx.x), shared, rows,
+                                               firstColumn, result, inverse,
+                                               resultScales);
   } else {
     constexpr int kChunks = S::kTileColumns / kPerVector<Result>;
 #pragma unroll 4

@@ -10,8 +10,9 @@
 // (quantized values) with their scales, or as the dequantized values of these
 // codes. The f32 tile is already in shared memory and contains whole groups. A
 // thread processes 8 contiguous values of a row. The threads that share a scale
-// are lanes of one warp. The results are bitwise equal to those of kernel
-// `quantize` (moe/kernel/quantize.cuh).
+// are lanes of one warp. A warp-specialized engine stores some rows at a time
+// (moe/matmul/epilogue/store_swapped.cuh). The results are bitwise equal to
+// those of kernel `quantize` (moe/kernel/quantize.cuh).
 //
 //===----------------------------------------------------------------------===//
 
@@ -24,19 +25,22 @@
 
 namespace moe {
 
-/// Stores rows [0, rows) of the staged tile. Called by all threads of the CTA,
-/// after a barrier.
+/// Stores rows [0, rows) of the staged tile. Called by kThreads threads, after
+/// a barrier.
 ///
 ///   S            the Staging of the tile
+///   thread       index of the thread among kThreads
 ///   shared       shared-memory address of the tile
 ///   firstColumn  result column of the tile's first column
 ///   data         address of result row 0, see storeTile
 ///   outer        outer scale, see inverseOfScale
 ///   scales       address of the scales of row 0, if the result is codes
-template <class Config, class S, class Stored, class Scale = float>
+template <class Config, class S, int kThreads, class Stored,
+          class Scale = float>
 __device__ __forceinline__ void
-storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,
-              float outer, [[maybe_unused]] Scale *scales = nullptr) {
+storeEmulated(int thread, unsigned shared, int rows, int firstColumn,
+              Stored *data, float outer,
+              [[maybe_unused]] Scale *scales = nullptr) {
   using Scaling = typename Config::Scaling;
   constexpr int kWide = 8;
   constexpr int kPerRow = S::kTileColumns / kWide;
@@ -47,8 +51,8 @@ storeEmulated(unsigned shared, int rows, int firstColumn, Stored *data,
   // All lanes run the same number of iterations, because the lanes of a group
   // exchange values with shuffles.
 #pragma unroll 1
-  for (int base = 0; base < rows * kPerRow; base += Config::kThreads) {
-    int item = base + int(threadIdx.x);
+  for (int base = 0; base < rows * kPerRow; base += kThreads) {
+    int item = base + thread;
     int row = item / kPerRow, first = item % kPerRow * kWide;
     int column = firstColumn + first;
     bool exists = row < rows &&

@@ -9,7 +9,8 @@
 // columns are tokens. It adds the bias, applies the activation and rounds. The
 // results are transposed in shared memory, 16 or 32 tokens at a time, so that
 // global stores are whole 16-byte chunks of a token's row. Each warpgroup
-// stores its own weight rows.
+// stores its own weight rows. If results have block scales, a thread quantizes
+// 8 of the transposed values, and lanes exchange the maxima of their group.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +21,7 @@
 #include "moe/core/types.cuh"
 #include "moe/matmul/epilogue/finished.cuh"
 #include "moe/matmul/epilogue/store.cuh"
+#include "moe/matmul/epilogue/store_emulated.cuh"
 #include "moe/matmul/epilogue/swapped_sums.cuh"
 
 namespace moe {
@@ -31,6 +33,7 @@ template <class Config> struct SwappedStaging {
   static constexpr int kRows = Config::Mma::kRows;
   /// Result columns of a warpgroup and of the whole result.
   static constexpr int kOwnColumns = kGated ? kRows / 2 : kRows;
+  static constexpr int kTileColumns = kOwnColumns;
   static constexpr int kColumns = kGated ? Config::kN / 2 : Config::kN;
   /// Tokens of two buffers together. One buffer is filled while the other
   /// buffer is stored.
@@ -47,6 +50,27 @@ template <class Config> struct SwappedStaging {
                 "result rows must be whole 16-byte chunks");
 };
 
+namespace detail {
+
+/// Quantizes and stores the pass of staged tokens that begins with token
+/// `first`. `shared`: address of the pass in shared memory. `firstColumn`: the
+/// warpgroup's first column of the result. For other parameters, see
+/// storeSwapped.
+template <class Config, class Stored, class StoredScale>
+__device__ __forceinline__ void
+storeEncodedPass(int thread, unsigned shared, int rows, int first,
+                 int firstColumn, Stored *result, float inverse,
+                 StoredScale *scales) {
+  using S = SwappedStaging<Config>;
+  constexpr int kScales = ceilDiv(S::kColumns, Config::Scaling::kColumns);
+  storeEmulated<Config, S, 128>(
+      thread, shared, minimum(S::kPass, rows - first), firstColumn,
+      result + storedBefore<Config, S::kColumns>(first), inverse,
+      scales + first * kScales);
+}
+
+} // namespace detail
+
 /// Stores tokens [0, rows) of the tile. Called by a warpgroup.
 ///
 ///   shared      shared-memory address of the warpgroup's own
@@ -58,12 +82,16 @@ template <class Config> struct SwappedStaging {
 ///   result      address of row 0 of the tile, at column 0 of the result
 ///   inverse     see storeChunk
 ///   activation  the expert's activation
-template <class Config, class Fragment, class Bias, class Stored>
+///   scales      address of the scales of row 0 of the tile, if the result is
+///               codes (quantized values)
+template <class Config, class Fragment, class Bias, class Stored,
+          class StoredScale = float>
 __device__ __forceinline__ void
 storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
              int warpgroup, int rows, int firstN, const Bias *bias,
              Stored *result, float inverse,
-             const typename Config::Activation &activation = {}) {
+             const typename Config::Activation &activation = {},
+             [[maybe_unused]] StoredScale *scales = nullptr) {
   static_assert(checkFragment<Fragment>());
   static_assert(Fragment::kTokensAreColumns,
                 "this epilogue needs accumulators whose columns are tokens");
@@ -71,8 +99,7 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   using Result = typename Config::Result;
   constexpr int kBlocks = Fragment::kSize / S::kAtoms / 4; ///< 8 tokens each
   constexpr int kChunks = S::kOwnColumns / kPerVector<Result>;
-  // Column strides between a warp's row blocks (called atoms in identifiers)
-  // and between warps.
+  // Column strides between a warp's row blocks (atoms) and between warps.
   constexpr int kAtomColumns = Fragment::kAtomRows * S::kOwnColumns / S::kRows;
   constexpr int kWarpColumns = Fragment::kWarpRows * S::kOwnColumns / S::kRows;
   int lane = thread % 32, warp = thread / 32;
@@ -84,8 +111,9 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
   unsigned own = shared + unsigned(warp * kWarpColumns * int(sizeof(Result)));
   constexpr int kRowsAtOnce = 128 / kChunks;
   int storedToken = thread / kChunks, chunk = thread % kChunks;
-  int column = (S::kGated ? firstN / 2 : firstN) + warpgroup * S::kOwnColumns +
-               chunk * kPerVector<Result>;
+  int firstColumn =
+      (S::kGated ? firstN / 2 : firstN) + warpgroup * S::kOwnColumns;
+  int column = firstColumn + chunk * kPerVector<Result>;
   bool inN = Config::kN % Config::Schedule::kTileN == 0 || column < S::kColumns;
   int left = inN ? rows - storedToken : 0;
   Stored *to = result + (long long)storedToken * S::kColumns + column;
@@ -138,15 +166,20 @@ storeSwapped(const Fragment &fragment, unsigned shared, int barrier, int thread,
     // Waits until all threads have written this buffer and have read the other
     // buffer.
     ptx::synchronize(barrier, 128);
+    if constexpr (encodesResult<Config>) {
+      detail::storeEncodedPass<Config>(thread, shared + buffer, rows, first,
+                                       firstColumn, result, inverse, scales);
+    } else {
 #pragma unroll
-    for (int token = 0; token < S::kPass; token += kRowsAtOnce) {
-      if (first + token < left &&
-          (S::kPass % kRowsAtOnce == 0 || storedToken + token < S::kPass)) {
-        Vector16 vector;
-        ptx::loadShared(from + buffer + unsigned(token * S::kRowBytes),
-                        vector.words);
-        storeChunk<Result>(
-            vector, to + (long long)(first + token) * S::kColumns, inverse);
+      for (int token = 0; token < S::kPass; token += kRowsAtOnce) {
+        if (first + token < left &&
+            (S::kPass % kRowsAtOnce == 0 || storedToken + token < S::kPass)) {
+          Vector16 vector;
+          ptx::loadShared(from + buffer + unsigned(token * S::kRowBytes),
+                          vector.words);
+          storeChunk<Result>(
+              vector, to + (long long)(first + token) * S::kColumns, inverse);
+        }
       }
     }
   }

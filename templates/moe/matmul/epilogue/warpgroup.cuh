@@ -38,7 +38,7 @@ struct StoredTile {
 };
 
 /// The epilogue if columns are tokens and the result is not quantized by
-/// groups.
+/// groups of 128 columns.
 template <class Config> struct SwappedEpilogue {
   using Staging = SwappedStaging<Config>;
   static constexpr int kBytes =
@@ -55,8 +55,10 @@ template <class Config> struct SwappedEpilogue {
     storeSwapped<Config>(
         fragment, scratch(at.shared, at.warpgroup), 1 + at.warpgroup, at.thread,
         at.warpgroup, at.rows, at.firstN, bias,
-        storedResult<Config>(args) + (long long)at.firstRow * Staging::kColumns,
-        at.inverse, activation);
+        storedResult<Config>(args) +
+            storedBefore<Config, Staging::kColumns>(at.firstRow),
+        at.inverse, activation,
+        storedScales<Config, Staging::kColumns>(args, at.firstRow));
   }
 };
 

@@ -24,7 +24,8 @@
 // Args:
 //   lhs_scale  bytes [lhs rows, blocks along k]
 //   rhs_scale  bytes [experts, kN, blocks along k], rows in the checkpoint's
-//              order (moe/core/gate_up.cuh)
+//              order (moe/core/gate_up.cuh). If the Config has kScaleAtoms, an
+//              expert's scales are in scale blocks, with rows in packed order.
 //
 // With groups of 128, lhs_scale and rhs_scale are f32 as in ScaleLayout
 // (moe/matmul/feed/scales.cuh) instead.
@@ -213,11 +214,18 @@ template <class Config> struct BlockScaleCopier<Config, BlockScaleFeed::None> {
   __device__ __forceinline__ void copy(unsigned, int) const {}
 };
 
+/// True if the weights' scales are in scale blocks in memory.
+template <class Config>
+inline constexpr bool hasScaleAtoms =
+    requires { requires Config::kScaleAtoms; };
+
 /// Copies the scales of a pipeline stage for engines that read them from tensor
 /// memory. They are stored in blocks of 128 rows by 4 scales, called atoms in
 /// identifiers (moe/math/scale_atoms.cuh). Each producer thread copies the
-/// scales of one token and of one weight row.
-template <class Config, bool kScaled = scalesBlocks<typename Config::Mma>>
+/// scales of one token. If the weights' scales are in scale blocks in memory,
+/// one thread issues a bulk copy for a stage. Otherwise each producer thread
+/// also copies the scales of one weight row.
+template <class Config, BlockScaleFeed kFeed = blockScaleFeed<Config>>
 struct ScaleAtomLoader {
   using Mma = typename Config::Mma;
   using Schedule = typename Config::Schedule;
@@ -232,6 +240,11 @@ struct ScaleAtomLoader {
   /// then copied asynchronously. Otherwise the thread loads bytes, stores
   /// words, and arrives at the mbarrier once more.
   static constexpr bool kIsWhole = kBlocks % ScaleAtoms::kColumns == 0;
+  static constexpr bool kIsBulk = hasScaleAtoms<Config>;
+  /// Number of scale blocks of 128 weight rows along k.
+  static constexpr int kAtoms = ceilDiv(kBlocks, ScaleAtoms::kColumns);
+  static_assert(!kIsBulk || (kIsWhole && Config::kN % ScaleAtoms::kRows == 0),
+                "scale blocks in memory must be whole");
   static_assert(
       Schedule::kTileN == ScaleAtoms::kRows &&
           Schedule::kTileM <= ScaleAtoms::kRows &&
@@ -255,6 +268,8 @@ struct ScaleAtomLoader {
   __device__ __forceinline__ void setWeights(const typename Config::Args &args,
                                              int expert, int first) {
     firstN = first;
+    if constexpr (kIsBulk)
+      return;
     const int n = firstN + int(threadIdx.x);
     hasRow = Config::kN % Schedule::kTileN == 0 || n < Config::kN;
     ofRow = reinterpret_cast<const unsigned char *>(args.rhs_scale) +
@@ -262,18 +277,30 @@ struct ScaleAtomLoader {
              storedRow<Config>(hasRow ? n : firstN)) *
                 kBlocks;
   }
-  /// Copies the scales of k tile `k`. `to`: shared-memory address of the
-  /// stage's scales.
+  /// Copies the scales of k tile `k` that WeightScaleAtoms does not copy. `to`:
+  /// shared-memory address of the stage's scales.
   __device__ __forceinline__ void copy(int k, unsigned to) const {
     const int row = int(threadIdx.x);
     const unsigned own = to + unsigned(row % ScaleAtoms::kRuns * 16 +
                                        row / ScaleAtoms::kRuns * 4);
-    copyRow(own, ofRow, hasRow, k);
+    if constexpr (!kIsBulk)
+      copyRow(own, ofRow, hasRow, k);
+    else if constexpr (kAtoms % kWords != 0)
+      clearTail(own, k);
     if (row < (Schedule::kTileM + 31) / 32 * 32)
       copyRow(own + unsigned(kWords * kAtomBytes), ofToken, hasToken, k);
   }
 
 private:
+  /// Writes zeros for the scale blocks past the end of k.
+  __device__ __forceinline__ void clearTail(unsigned to, int k) const {
+#pragma unroll
+    for (int word = kAtoms % kWords; word < kWords; ++word)
+      if (k * kWords + word >= kAtoms)
+        ptx::copySmall<true, 4>(to + unsigned(word * kAtomBytes), ofToken,
+                                false);
+  }
+
   static __device__ __forceinline__ void
   copyRow(unsigned to, const unsigned char *from, bool exists, int k) {
 #pragma unroll
@@ -296,9 +323,78 @@ private:
   }
 };
 
-template <class Config> struct ScaleAtomLoader<Config, false> {
+/// Copies the scales of a pipeline stage, for f32 scales of groups of 128 along
+/// k. Each producer thread loads the scales of its rows one stage ahead.
+template <class Config> struct ScaleAtomLoader<Config, BlockScaleFeed::Groups> {
+  using Mma = typename Config::Mma;
+  using Schedule = typename Config::Schedule;
+  using Layout = ScaleLayout<Config>;
+  static constexpr int kAtomBytes = ScaleAtoms::kRows * ScaleAtoms::kColumns;
+  static constexpr int kBytes = 2 * kAtomBytes;
+  /// The thread stores words, and arrives at the mbarrier once more.
+  static constexpr bool kIsWhole = false;
+  static constexpr bool kIsBulk = false;
+  static_assert(Mma::kScaleWords == 1 && Schedule::kTileK == 128,
+                "a stage must be one group of 128 along k");
+  static_assert(
+      Schedule::kTileN == ScaleAtoms::kRows &&
+          Schedule::kTileM <= ScaleAtoms::kRows &&
+          32 * Schedule::kProducerWarps == ScaleAtoms::kRows,
+      "each producer thread must copy the scales of one row of a scale block");
+
+  const float *ofToken, *ofRow; ///< null past the last row
+  unsigned ahead[2];            ///< the words of the next stage
+  int firstN;                   ///< first weight row of the tile
+
+  template <class Source>
+  __device__ __forceinline__ void setTokens(const typename Config::Args &args,
+                                            int rows, Source source) {
+    const int token = int(threadIdx.x);
+    ofToken = token < rows
+                  ? args.lhs_scale + (long long)source(token) * Layout::kGroups
+                  : nullptr;
+  }
+  /// Sets the addresses of the weights' scales, and loads the scales of the
+  /// first k tile of the tile.
+  __device__ __forceinline__ void setWeights(const typename Config::Args &args,
+                                             int expert, int first) {
+    firstN = first;
+    const int n = firstN + int(threadIdx.x);
+    ofRow = n < Config::kN
+                ? args.rhs_scale + (long long)expert * Layout::kPerExpert +
+                      Layout::rhsIndex(n)
+                : nullptr;
+    fetch(0);
+  }
+  /// Writes the scales of a k tile. Called for consecutive k tiles, starting at
+  /// 0. `to`: shared-memory address of the stage's scales.
+  __device__ __forceinline__ void copy(int k, unsigned to) {
+    const int row = int(threadIdx.x);
+    const unsigned own = to + unsigned(row % ScaleAtoms::kRuns * 16 +
+                                       row / ScaleAtoms::kRuns * 4);
+    ptx::storeShared(own, ahead[0]);
+    if (row < (Schedule::kTileM + 31) / 32 * 32)
+      ptx::storeShared(own + unsigned(kAtomBytes), ahead[1]);
+    fetch(k + 1);
+  }
+
+private:
+  __device__ __forceinline__ void fetch(int k) {
+    ahead[0] = wordOf(ofRow, k);
+    ahead[1] = wordOf(ofToken, k);
+  }
+  /// Returns the exponent byte of a scale four times.
+  static __device__ __forceinline__ unsigned wordOf(const float *from, int k) {
+    return from && k < Layout::kGroups
+               ? (__float_as_uint(from[k]) >> 23) * 0x01010101u
+               : 0u;
+  }
+};
+
+template <class Config> struct ScaleAtomLoader<Config, BlockScaleFeed::None> {
   static constexpr int kBytes = 0;
   static constexpr bool kIsWhole = true;
+  static constexpr bool kIsBulk = false;
 };
 
 /// Returns the maximum of the static second scales of lhs. `lane`: lane in the

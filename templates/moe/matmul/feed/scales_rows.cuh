@@ -151,7 +151,7 @@ namespace detail {
 template <class Config>
 __device__ __forceinline__ auto
 secondScalesOf(const WeightScales<Config> &weights) {
-  if constexpr (Config::kSecondScale)
+  if constexpr (requires { requires Config::kSecondScale; })
     return SwappedSecondScales<Config>(weights);
   else
     return NoScales();

@@ -57,7 +57,7 @@ struct Issue {
       }
       ring.advance();
     }
-    ptx::waitForBarrier(operands.multiplied(0), (ring.tiles() - 1) & 1);
+    ptx::waitForBarrier(operands.multiplied(0), operands.endPhase(ring));
     ptx::fenceAfterBarrier();
     worker.read(operands.sums, tokens);
     // Orders these reads before the next tile's MMAs, which overwrite the

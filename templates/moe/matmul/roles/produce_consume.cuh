@@ -9,11 +9,12 @@
 //
 // Producers: the first warpgroup fills a ring of pipeline stages. Thread 0
 // issues the copies of the weights (TMA boxes, or bulk copies of blocks of
-// slabs). If 4-bit codes are padded in shared memory (spreadsCodes), all
-// producer threads copy the weights with cp.async. All producer threads gather
-// token rows with cp.async, or thread 64 copies them by TMA. The first thread
-// of the last producer warp draws tiles. All producer threads arrive at the
-// stage's mbarrier `full`, which completes when the copies have completed too.
+// slabs) and of weight scales that are in scale blocks in memory. If 4-bit
+// codes are padded in shared memory (spreadsCodes), all producer threads copy
+// the weights with cp.async. All producer threads gather token rows with
+// cp.async, or thread 64 copies them by TMA. The first thread of the last
+// producer warp draws tiles. All producer threads arrive at the stage's
+// mbarrier `full`, which completes when the copies have completed too.
 // Producers proceed to the next tile while consumers store the previous tile.
 //
 // Consumers: each other warpgroup multiplies its weight rows by all tokens of
@@ -62,6 +63,7 @@
 #include "moe/matmul/feed/scales_rows.cuh"
 #include "moe/matmul/feed/token_loader.cuh"
 #include "moe/matmul/feed/weight_loader.cuh"
+#include "moe/matmul/feed/weight_scale_atoms.cuh"
 #include "moe/matmul/loop/mainloop.cuh"
 #include "moe/matmul/roles/produce_consume_layout.cuh"
 #include "moe/matmul/roles/ring.cuh"
@@ -87,6 +89,11 @@ template <class Config> struct WarpSpecialized {
   /// firstN on.
   __device__ __forceinline__ void copyWeights(const SlotTile &tile, int firstN,
                                               int k, int stage) const {
+    if constexpr (ScaleAtomLoader<Config>::kIsBulk)
+      WeightScaleAtoms<Config>::copy(tiles.args, tile.expert, firstN, k,
+                                     tiles.shared + S::kScales +
+                                         unsigned(stage * S::kScaleBytes),
+                                     tiles.barriers.full(stage));
     weights.copy(tiles.shared + unsigned(stage * S::kStageBytes), firstN, k,
                  tile.expert, tiles.barriers.full(stage));
   }
@@ -174,6 +181,7 @@ template <class Config> struct WarpSpecialized {
     bool releases; ///< true if this thread releases stages
     int tokens;    ///< tokens of the tile
     unsigned sums; ///< tensor-memory address of the accumulators
+    int turn;      ///< index of the column tile among those of the tile
 
     __device__ __forceinline__ void awaitCopies(const Index &ring) const {
       ptx::waitForBarrier(barriers.full(ring.stage), ring.phase());
@@ -220,6 +228,11 @@ template <class Config> struct WarpSpecialized {
     }
     __device__ __forceinline__ unsigned multiplied(int stage) const {
       return barriers.multiplied(warpgroup, stage);
+    }
+    /// Returns the phase of the mbarrier on which the MMAs of this column tile
+    /// complete.
+    __device__ __forceinline__ int endPhase(const Index &ring) const {
+      return ((ring.tiles() - 1) * S::kInTurn + turn) & 1;
     }
     /// Returns the warpgroup's named barrier.
     __device__ __forceinline__ int barrier() const {
@@ -351,7 +364,8 @@ template <class Config> struct WarpSpecialized {
                         warpgroup * (Config::Mma::kRows / 64),
                         S::releases(thread),
                         tile.rows,
-                        sumsOfWarpgroup()};
+                        sumsOfWarpgroup(),
+                        tile.firstN / Schedule::kTileN % S::kInTurn};
       mainloopOf<Config>().run(worker, scales, operands, ring,
                                TileSource<Config>::steps(tile));
       exchange(worker);

@@ -106,9 +106,10 @@ template <class Config> struct Specialized {
 
   static constexpr int kStaging = Schedule::kStages * kStageBytes;
   static constexpr int kSlots = kStaging + WarpgroupEpilogue<Config>::kBytes;
-  /// True if scales change along k. Each pipeline stage then has scales of
-  /// tokens and weights.
-  static constexpr bool kStagesScales = ScaleLayout<Config>::kByGroup;
+  /// True if scales change along k, and the MMAs do not apply them. Each
+  /// pipeline stage then has scales of tokens and weights.
+  static constexpr bool kStagesScales =
+      ScaleLayout<Config>::kByGroup && !scalesBlocks<Mma>;
   /// True if every thread arrives to release a pipeline stage, instead of one
   /// thread per warp. This is necessary if all threads read scales or codes
   /// from the stage. kReleases is the number of these arrivals.
@@ -208,9 +209,6 @@ template <class Config> struct Specialized {
   static_assert(!sumsInTensorMemory<Mma> ||
                     (kSumColumns * Schedule::kCtasPerSm <= 512 && kSplit == 1),
                 "the CTAs of an SM share 512 columns of tensor memory");
-  static_assert(
-      !sumsInTensorMemory<Mma> || Mma::kPromoted || kInTurn == 1,
-      "the mbarrier on which a tile's MMAs complete has one phase per tile");
   static_assert(
       !scalesBlocks<Mma> || kGroups == 1,
       "the tensor-memory columns of a stage's scales belong to one warpgroup");
