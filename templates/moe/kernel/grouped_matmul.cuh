@@ -282,7 +282,7 @@ template <class Config> constexpr bool checkGroupedMatmulConfig() {
                   "a result that is quantized must be f32");
     static_assert(!emulatesResult<Config> ||
                       !isWarpSpecialized<typename Config::Mma> ||
-                      (encodesResult<Config> && Config::Mma::kTokensAreColumns),
+                      encodesResult<Config>,
                   "a warp-specialized engine does not emulate its result");
   }
   static_assert(!Config::Activation::kGated || Config::kInterleave == 8,
