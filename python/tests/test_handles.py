@@ -159,6 +159,22 @@ def test_a_context_serves_one_run_at_a_time(package: Any, make_layer: Any) -> No
     assert "wrong" not in outcomes
 
 
+def test_runs_take_contexts_again(make_layer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A context also serves a run of as many tokens as it holds."""
+    package = moec.load(moec.compile(SMALL, arch=ARCH, max_tokens=64), device="host")
+    layer, _ = make_layer(package)
+    make, made = package.context, list[int]()
+
+    def context(most: int, **options: Any) -> Any:
+        made.append(most)
+        return make(most, **options)
+
+    monkeypatch.setattr(package, "context", context)
+    for tokens in (8, 8, 5, 64, 64, 8, 33):
+        layer(*(random_value(package, name, tokens) for name in ("x", "logits")))
+    assert made == [8, 64]
+
+
 def test_captured_runs(package: Any, make_layer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """No GPU is here: the capture is pretended."""
     layer, _ = make_layer(package)
