@@ -187,6 +187,9 @@ OPTIONS = [
     ("sm_80", "sigmoid", {"num_constant_experts": 9, "top_k": 11, "num_experts": 16, "num_expert_group": 0, "topk_group": 0}),
     # Addends of pairs, whose rows the kernels of few tokens sort.
     ("sm_90a", "renormalize", {"is_lora_enabled": True, "intermediate_size": 64}),
+    # More of them than a thread adds at once, and columns that are no whole vectors of the output.
+    ("sm_80", "renormalize", {"is_lora_enabled": True, "top_k": 11, "num_experts": 16, "num_expert_group": 0, "topk_group": 0,
+                              "hidden_size": 136}),
     # Floats that are quantized when the layer is made, in groups that end at the end of a row and of the gates.
     ("sm_90a", "renormalize", {"weights_dtype": "bf16", "quant_config": "fp8_block", "hidden_size": 192, "intermediate_size": 160}),
     ("sm_80", "renormalize", {"weights_dtype": "f16", "quant_config": "nvfp4_w4a16", "gate_up_order": "interleaved", "hidden_size": 96,
