@@ -29,20 +29,6 @@
 
 namespace moe {
 
-/// The least number of tokens of a tile whose scales are folded. A tile with
-/// fewer has few accumulators to add. Scales per token and stage make adding
-/// twice as expensive.
-template <class Config>
-constexpr int kLeastFolded = ScaleLayout<Config>::kByGroup ? 16 : 128;
-
-/// True if weights have a power of two as the scale of each step of k, and
-/// these become factors of the elements (SlabSums::FoldedScales).
-template <class Config>
-constexpr bool foldsScales = kSame<typename Config::Weight, e2m1> &&
-                             kSame<typename Config::Scale, ue8m0> &&
-                             SlabNumbers<Config>::kBlockGroups == 4 &&
-                             Config::Schedule::kTileM >= kLeastFolded<Config>;
-
 template <class Config, class Fragment>
 struct SlabSums : TokenScales<Config, Fragment> {
   using Numbers = SlabNumbers<Config>;

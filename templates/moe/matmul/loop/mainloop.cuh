@@ -46,6 +46,7 @@
 #pragma once
 
 #include "moe/core/concepts.cuh"
+#include "moe/matmul/feed/slab_stage.cuh"
 #include "moe/matmul/loop/accumulate.cuh"
 #include "moe/matmul/loop/convert.cuh"
 #include "moe/matmul/loop/issue.cuh"
