@@ -56,7 +56,9 @@ static Result<void> runInPlace(const FinishedCase &finished,
 Result<void> moec::check::checkInPlace(const FinishedCase &finished,
                                        CaseResult &result) {
   const reference::Layer &layer = finished.setup.layer.layer();
-  if (layer.deferFinalize || (!layer.part.empty() && layer.part != "finalize"))
+  const bool hasOut =
+      layer.part.empty() || layer.part == "finalize" || layer.part == "down";
+  if (layer.deferFinalize || !hasOut)
     return {};
   if (auto ok = runInPlace(finished, "residual", result); !ok)
     return ok;

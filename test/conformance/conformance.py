@@ -321,6 +321,7 @@ def cases(rows, product=True, every=False):
     yield from made.blocks()
     yield from summed_cases(rows)
     yield from parts.cases(rows)
+    yield from parts.cases_of_experts(rows)
 
 
 def summed_cases(rows):

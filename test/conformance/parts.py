@@ -1,7 +1,7 @@
 # Part of moec, under the Apache License v2.0 with LLVM Exceptions.
 # SPDX-License-Identifier: Apache-2.0 WITH LLVM-exception
 """Cases of conformance.py that are parts of layers: every routing method routes, every scheme whose codes engines multiply quantizes,
-and sets of options finalize."""
+every scheme multiplies in both parts with a matmul, and sets of options finalize."""
 
 import moec_testing as testing
 
@@ -62,6 +62,28 @@ def cases(rows):
         yield case("finalize", plain, testing.SHAPES[2 * number % 4], options=options)
 
 
+def cases_of_experts(rows):
+    """Parts with one of both matmuls: every scheme with adapters, and sets of options. Their kernels are those of layers."""
+    plain = next(scheme for scheme in rows["schemes"] if scheme["name"] == "bf16")
+    usual = next(row for row in rows["routing"] if row["name"] == "renormalize")
+
+    def case(part, scheme, shape, activation, options, bias=False):
+        return {"part": part, "scheme": scheme, "backend": "part", "engine": part, "activation": activation, "routing": usual,
+                "shape": shape, "bias": bias, "logits": None, "extras": False, "few_tokens": False, "options": options}
+
+    for number, scheme in enumerate(rows["schemes"]):
+        shape = testing.shapes(scheme)[number % 4]
+        if testing.may_multiply_codes(scheme):
+            shape = testing.in_blocks(testing.SHAPES_OF_BYTES[number % 4], scheme)
+        for part in ("gate_up", "down"):
+            activation = rows["activations"][number % len(rows["activations"])]
+            yield case(part, scheme, shape, activation, {"is_lora_enabled": True, **({"in_dtype": "f32"} if number % 3 == 0 else {})},
+                       bias=number % 2 == 0)
+    for number, options in enumerate(SUMS):
+        for part in ("gate_up", "down"):
+            yield case(part, plain, testing.SHAPES[2 * number % 4], rows["activations"][0], options)
+
+
 def runs(case, manifest):
     """Argument lists of moec-check, which must not lack any."""
     part, given = case["part"], ["--inputs=ids64", "--given-weights-dtype=bf16"]
@@ -72,8 +94,9 @@ def runs(case, manifest):
     if part == "route":
         yield ["--tokens=1,33,65", f"--routing={PATTERNS}", *testing.logits_of(case["routing"], "f16"), "--token-ids=i64"]
         yield ["--tokens=33", "--valid-tokens=20", *testing.logits_of(case["routing"], "bf16")]
-    if part == "quantize":
+    if part in ("quantize", "gate_up"):
         yield ["--tokens=2,33", "--row-stride=24"]
+    if part == "quantize":
         if case["scheme"]["name"].endswith("_tensor_dynamic"):  # the maximum is that of valid tokens
             yield ["--tokens=33", "--valid-tokens=20"]
     else:

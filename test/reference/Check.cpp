@@ -225,8 +225,10 @@ Result<double> boundFor(const Layer &layer, bool partialsRounded) {
   // An output of fewer bits than the operands is rounded to no better than
   // what a layer of that type reaches.
   double ofOutput = 0;
+  const Element *output =
+      layer.part == "gate_up" ? layer.inputType : layer.outputType;
   for (const BoundRow &row : kBounds)
-    if (layer.outputType && layer.outputType->name == row.activation)
+    if (output && output->name == row.activation)
       ofOutput = of(row);
   // Numbers that are given are summed.
   if (layer.part == "finalize")

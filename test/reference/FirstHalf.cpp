@@ -358,7 +358,7 @@ FirstHalf::FirstHalf(const Layer &layer, const Inputs &inputs,
   scales.rowsInTurn = layer.rowsInTurn();
   if (layer.groupIndex)
     scales.index = &inputs.w13GroupIndex;
-  if (layer.inputQuantized)
+  if (layer.inputQuantized || layer.part == "down")
     return;
   if (layer.a1Scaling.storesNumber()) {
     xScale = staticScale(inputs.a1Scale, layer.storedExperts());
@@ -434,6 +434,14 @@ void FirstHalf::run(int64_t expert, const std::vector<int64_t> &pairs,
                     std::vector<double> &t) {
   const int64_t count = int64_t(pairs.size()), gateUp = layer.gateUpRows();
   const int64_t intermediate = layer.intermediate;
+  if (const Matrix &given = inputs.intermediate; given.data) {
+    t.resize(count * intermediate);
+    for (int64_t p = 0; p < count; ++p)
+      for (int64_t i = 0; i < intermediate; ++i)
+        t[p * intermediate + i] =
+            load(*given.element, given.data, pairs[p] * intermediate + i);
+    return;
+  }
   x.resize(count * layer.hidden);
   const auto forPairs = [&](int64_t steps, const auto &body) {
     parallelFor(count, steps, threads, [&](int64_t first, int64_t last) {

@@ -460,7 +460,8 @@ static void readOptions(Reader &reader, const nlohmann::json &json,
   layer.weightOnInput = reader.boolean("apply_router_weight_on_input");
   // Absent where the package is the whole layer.
   if (json.contains("part"))
-    layer.part = reader.word("part", {"route", "quantize", "finalize"});
+    layer.part = reader.word(
+        "part", {"route", "quantize", "gate_up", "down", "finalize"});
 }
 
 static void checkLayer(Reader &reader, const Layer &layer) {
@@ -507,11 +508,11 @@ Result<Layer> parseLayer(const nlohmann::json &json) {
   checkLayer(reader, layer);
   if (!reader.error.empty())
     return Error{ErrorCode::InvalidManifest, reader.error};
-  // Codes are what a part makes.
-  if (!layer.part.empty())
+  // Codes are what a part makes, except where it multiplies them.
+  if (!layer.part.empty() && layer.part != "gate_up")
     layer.inputQuantized = false;
   // These parts read weights as they are given, bit for bit, if any.
-  if (layer.part == "finalize" || layer.part == "quantize")
+  if (!layer.part.empty() && layer.part != "route")
     takeGivenExperts(layer);
   if (layer.batched) {
     // Who sent the rows has routed, and weighs what comes back.

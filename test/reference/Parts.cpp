@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 //
-// The quantization of x alone, and what a part that finalizes is given. Its
-// sum is in Reference.cpp.
+// The quantization of x alone, and what parts down and finalize are given.
+// Their sums are in Reference.cpp.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,6 +30,18 @@ Result<QuantizedX> quantizeX(const Layer &layer, const Inputs &inputs,
   if (layer.a1Scaling.ofTensor() && !made.scales.empty())
     made.scales.erase(made.scales.begin() + 1, made.scales.end());
   return made;
+}
+
+void fillIntermediate(const Layer &layer, uint64_t seed, int64_t pair,
+                      int64_t pairs, void *destination) {
+  const int64_t columns = layer.intermediate;
+  for (int64_t p = pair; p < pair + pairs; ++p) {
+    const double scale = tokenScale(seed, p / layer.pairsOfToken());
+    for (int64_t i = p * columns; i < (p + 1) * columns; ++i)
+      store(*layer.inputType, destination, i,
+            0.5 * scale * scale *
+                randomNormal(seed, Stream::Intermediate, uint64_t(i)));
+  }
 }
 
 void fillPartials(const Layer &layer, uint64_t seed, int64_t pair,

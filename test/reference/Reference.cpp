@@ -99,26 +99,33 @@ Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
   return out;
 }
 
+/// Returns true if the weight is absent. A part with one matmul does not need
+/// the weights of the other one.
+static bool lacks(const Layer &layer, const Weight &weight, bool first) {
+  return !present(weight) && layer.part != (first ? "down" : "gate_up");
+}
+
 /// Returns which scales, zero points or indices of the weights are needed and
 /// absent, or "".
 static std::string missingScales(const Layer &layer, const Inputs &inputs) {
-  if (layer.w1Scaling.given &&
-      (!present(inputs.w13Scale) || !present(inputs.w2Scale)))
+  if (layer.w1Scaling.given && (lacks(layer, inputs.w13Scale, true) ||
+                                lacks(layer, inputs.w2Scale, false)))
     return "w13_scale and w2_scale are needed: the layer is quantized";
-  if ((layer.w1Scaling.second && !present(inputs.w13SecondScale)) ||
-      (layer.w2Scaling.second && !present(inputs.w2SecondScale)))
+  if ((layer.w1Scaling.second && lacks(layer, inputs.w13SecondScale, true)) ||
+      (layer.w2Scaling.second && lacks(layer, inputs.w2SecondScale, false)))
     return "w13_second_scale and w2_second_scale are needed: scales are scaled";
-  if ((layer.w1Scaling.zeroPoint && !present(inputs.w13ZeroPoint)) ||
-      (layer.w2Scaling.zeroPoint && !present(inputs.w2ZeroPoint)))
+  if ((layer.w1Scaling.zeroPoint && lacks(layer, inputs.w13ZeroPoint, true)) ||
+      (layer.w2Scaling.zeroPoint && lacks(layer, inputs.w2ZeroPoint, false)))
     return "w13_zero_point and w2_zero_point are needed: the weights have zero "
            "points";
-  if (layer.groupIndex &&
-      (!present(inputs.w13GroupIndex) || !present(inputs.w2GroupIndex)))
+  if (layer.groupIndex && (lacks(layer, inputs.w13GroupIndex, true) ||
+                           lacks(layer, inputs.w2GroupIndex, false)))
     return "w13_group_index and w2_group_index are needed: columns say their "
            "groups";
   for (auto [scaling, scale] : {std::pair(&layer.a1Scaling, &inputs.a1Scale),
                                 std::pair(&layer.a2Scaling, &inputs.a2Scale)})
-    if (scaling->storesNumber() && !present(*scale) &&
+    if (scaling->storesNumber() &&
+        lacks(layer, *scale, scaling == &layer.a1Scaling) &&
         !(layer.inputQuantized && scaling == &layer.a1Scaling))
       return scaling->dynamic
                  ? "a1_second_scale and a2_second_scale are needed: they are "
@@ -129,16 +136,18 @@ static std::string missingScales(const Layer &layer, const Inputs &inputs) {
 
 /// Returns which weight is needed and absent, or "".
 static std::string missingWeights(const Layer &layer, const Inputs &inputs) {
-  if (!present(inputs.w13) || !present(inputs.w2))
+  if (lacks(layer, inputs.w13, true) || lacks(layer, inputs.w2, false))
     return "w13 and w2 are needed";
-  if (layer.hasBias && (!present(inputs.b13) || !present(inputs.b2)))
+  if (layer.hasBias &&
+      (lacks(layer, inputs.b13, true) || lacks(layer, inputs.b2, false)))
     return "b13 and b2 are needed: the layer has biases";
-  if (layer.postExpertNorm > 0 && !inputs.normWeight.data)
+  const bool onlyFirst = layer.part == "gate_up";
+  if (layer.postExpertNorm > 0 && !inputs.normWeight.data && !onlyFirst)
     return "post_expert_norm is needed: outputs are normalized";
-  if (layer.constantExperts > 0 && !inputs.constants.data)
+  if (layer.constantExperts > 0 && !inputs.constants.data && !onlyFirst)
     return "constant_experts is needed: experts are vectors";
   for (size_t i = 0; i < kActivationNumbers.size(); ++i)
-    if (layer.ofExperts[i] && !inputs.numbers[i].data)
+    if (layer.ofExperts[i] && !inputs.numbers[i].data && layer.part != "down")
       return std::string("activation_") + kActivationNumbers[i] +
              " is needed: each expert has its own";
   return missingScales(layer, inputs);
@@ -243,6 +252,35 @@ Result<std::vector<double>> compute(const Layer &layer, const Inputs &inputs,
     return shared;
   for (size_t i = 0; i < out.size(); ++i)
     out[i] += (*shared)[i];
+  return out;
+}
+
+Result<std::vector<double>> intermediate(const Layer &layer,
+                                         const Inputs &inputs,
+                                         const Routing &routing,
+                                         const std::vector<int64_t> &list) {
+  for (std::string wrong : {wrongActivations(layer, inputs, !list.empty()),
+                            missingWeights(layer, inputs)})
+    if (!wrong.empty())
+      return Error{ErrorCode::InvalidArgument, std::move(wrong)};
+  const int64_t columns = layer.intermediate, pairs = routing.pairs;
+  std::vector<double> out(list.size() * pairs * columns, 0.0);
+  FirstHalf firstHalf(layer, inputs, routing, 0);
+  const std::vector<std::vector<Pair>> ofExperts =
+      pairsOf(layer, routing, list);
+  std::vector<double> t;
+  for (int64_t expert = 0; expert < layer.localExperts; ++expert) {
+    std::vector<int64_t> mine;
+    for (const Pair &pair : ofExperts[expert])
+      mine.push_back(pair.pair);
+    if (mine.empty())
+      continue;
+    firstHalf.run(expert, mine, t);
+    for (size_t p = 0; p < mine.size(); ++p)
+      std::copy_n(
+          &t[p * columns], columns,
+          &out[(ofExperts[expert][p].row * pairs + mine[p] % pairs) * columns]);
+  }
   return out;
 }
 

@@ -249,6 +249,7 @@ struct Inputs {
   Matrix x;        ///< [tokens, H]
   Matrix residual; ///< [tokens, H], data null: none
   Matrix partials; ///< [tokens * K, H], of the output's type; to finalize alone
+  Matrix intermediate; ///< [tokens * K, I], of the input's type; for part down
   /// Addends of pairs [tokens * K, w13's rows] and [tokens * K, H], data null:
   /// none.
   Matrix gateUpAddend, downAddend;
@@ -332,6 +333,12 @@ Result<std::vector<double>> computeShared(const Layer &layer,
                                           const std::vector<int64_t> &list,
                                           unsigned threads = 0);
 
+/// The rows of the intermediate [list.size() * K, I] of a part gate_up; zeros
+/// for pairs of other ranks' experts.
+Result<std::vector<double>> intermediate(const Layer &layer,
+                                         const Inputs &inputs,
+                                         const Routing &routing,
+                                         const std::vector<int64_t> &list);
 /// The same of a part that finalizes: the sums of Inputs::partials.
 Result<std::vector<double>> finalize(const Layer &layer, const Inputs &inputs,
                                      const Routing &routing,

@@ -62,6 +62,7 @@ enum class Stream : uint64_t {
   Partials,
   PostExpertNorm,
   ConstantExperts,
+  Intermediate,
 };
 
 /// 64 well mixed bits.
@@ -168,6 +169,11 @@ void fillA2Scale(const Layer &layer, uint64_t seed, int64_t expert, int64_t row,
 /// smaller than what experts make of that token, so that both are seen.
 void fillResidual(const Layer &layer, uint64_t seed, int64_t row, int64_t rows,
                   void *destination);
+
+/// Inputs::intermediate of pairs, contiguous: about as large as that of a
+/// layer.
+void fillIntermediate(const Layer &layer, uint64_t seed, int64_t pair,
+                      int64_t pairs, void *destination);
 
 /// Inputs::partials of pairs, contiguous: about as large as an expert's
 /// outputs.

@@ -187,6 +187,7 @@ static Result<void> comparePart(const LoadedLayer &loaded,
                                 const reference::Inputs &inputs,
                                 const reference::Routing &routing,
                                 const HostOutputs &outputs,
+                                const Precision &precision,
                                 const Options &options, CaseResult &result) {
   const reference::Layer &layer = loaded.layer();
   if (layer.part == "quantize") {
@@ -202,8 +203,22 @@ static Result<void> comparePart(const LoadedLayer &loaded,
   const auto list = reference::sampleTokens(
       layer, routing, {},
       loaded.device().onHost() ? kHostSample : options.sample, options.seed);
-  const auto rows = TRY(reference::finalize(layer, inputs, routing, list));
-  const auto bound = TRY(reference::boundFor(layer, false));
+  const auto bound = TRY(reference::boundFor(
+      layer, layer.part == "down" && precision.roundsPartials));
+  if (layer.part == "gate_up") {
+    // The rows of a token's pairs follow each other.
+    const auto rows =
+        TRY(reference::intermediate(layer, inputs, routing, list));
+    const int64_t columns = routing.pairs * layer.intermediate;
+    addReport(reference::compareRows(
+                  rows, list, columns, find<std::byte>(outputs, "intermediate"),
+                  *layer.inputType, columns, bound, layer.valuesPerRow()),
+              result);
+    return {};
+  }
+  const auto rows = TRY(
+      layer.part == "down" ? reference::compute(layer, inputs, routing, list)
+                           : reference::finalize(layer, inputs, routing, list));
   const auto report = reference::compareRows(
       rows, list, layer.hidden, find<std::byte>(outputs, "out"),
       *layer.outputType, layer.hidden, bound, layer.valuesPerRow());
@@ -293,9 +308,9 @@ Result<void> moec::run::compareWithReference(
       !text.empty())
     result.fail(text);
   if (!layer.part.empty())
-    return result.passed
-               ? comparePart(loaded, inputs, routing, outputs, options, result)
-               : Result<void>();
+    return result.passed ? comparePart(loaded, inputs, routing, outputs,
+                                       precision, options, result)
+                         : Result<void>();
   adoptWeights(layer, outputs, routing);
 
   auto bound = TRY(reference::boundFor(layer, precision.roundsPartials));

@@ -224,6 +224,7 @@ Result<void> GivenTensors::replaceInputs(const LoadedLayer &layer,
       {"down_addend", inputs.downAddend, described.downAddend},
       {"residual", inputs.residual, described.residual},
       {"partials", inputs.partials, described.partials},
+      {"intermediate", inputs.intermediate, described.intermediate},
   };
   const std::pair<std::string_view, std::vector<int32_t> &> maps[] = {
       {"logical_to_physical", described.logicalToPhysical},

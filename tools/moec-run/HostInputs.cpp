@@ -45,7 +45,13 @@ private:
   void makeGivenExperts();
   void makeAddends();
   void makeResidual();
-  Result<void> makePartials();
+  /// Creates `array`, which has a row of `columns` elements for each pair. Rows
+  /// of pairs whose expert is not on this rank are poisoned.
+  using FillPairs = void (*)(const Layer &layer, uint64_t seed, int64_t pair,
+                             int64_t pairs, void *destination);
+  Result<void> makeRowsOfPairs(FillPairs fill, int64_t columns,
+                               const Element *type, HostArray &array,
+                               reference::Matrix &described);
 
   /// Describes an array with contiguous rows, whose number of columns is known
   /// from the layer.
@@ -94,7 +100,12 @@ Result<HostInputs> InputMaker::make(int64_t slots) && {
     described.validTokens = options.validTokens;
   }
   if (layer.part == "finalize")
-    TRY(makePartials());
+    TRY(makeRowsOfPairs(reference::fillPartials, layer.hidden, layer.outputType,
+                        inputs.partials, described.partials));
+  if (layer.part == "down")
+    TRY(makeRowsOfPairs(reference::fillIntermediate, layer.intermediate,
+                        layer.inputType, inputs.intermediate,
+                        described.intermediate));
   return std::move(inputs);
 }
 
@@ -207,24 +218,22 @@ void InputMaker::makeResidual() {
   inputs.described.residual = matrixOf(inputs.residual, layer.outputType);
 }
 
-/// Creates the outputs of the experts. Rows of pairs whose expert is not on
-/// this rank are poisoned.
-Result<void> InputMaker::makePartials() {
+Result<void> InputMaker::makeRowsOfPairs(FillPairs fill, int64_t columns,
+                                         const Element *type, HostArray &array,
+                                         reference::Matrix &described) {
   const reference::Routing routing =
       TRY(reference::route(layer, inputs.described));
   const int64_t pairs = routing.tokens * routing.pairs;
-  const int64_t rowBytes = layer.outputType->bytesOf(layer.hidden);
-  inputs.partials = HostArray(pairs * rowBytes);
-  inputs.described.partials = matrixOf(inputs.partials, layer.outputType);
+  const int64_t rowBytes = type->bytesOf(columns);
+  array = HostArray(pairs * rowBytes);
+  described = matrixOf(array, type);
   reference::parallelFor(
-      "experts' outputs made", pairs, layer.hidden * reference::kStepsOfDraw, 0,
+      "rows of pairs made", pairs, columns * reference::kStepsOfDraw, 0,
       [&](int64_t first, int64_t last) {
-        reference::fillPartials(layer, seed, first, last - first,
-                                inputs.partials.data.get());
+        fill(layer, seed, first, last - first, array.data.get());
         for (int64_t pair = first; pair < last; ++pair)
           if (routing.locals[size_t(pair)] < 0)
-            reference::poison(inputs.partials.data.get() + pair * rowBytes,
-                              rowBytes);
+            reference::poison(array.data.get() + pair * rowBytes, rowBytes);
       });
   return {};
 }

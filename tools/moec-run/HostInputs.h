@@ -34,7 +34,7 @@ struct InputOptions {
 /// The tensors that a run reads.
 struct HostInputs {
   HostArray x, xScale, xSecondScale, logits, ids, weights, tokenIds, sharedGate,
-      residual, partials;
+      residual, partials, intermediate;
   HostArray gateUpAddend, downAddend;
   int32_t validTokens = -1;
   reference::Inputs described;

@@ -85,6 +85,15 @@ static Fill fillOf(const Layer &layer, bool first) {
 
 /// Returns true if `layer`, which is only a part of a layer, reads the weight.
 static bool isOfPart(const Layer &layer, std::string_view name) {
+  if (layer.part == "gate_up" || layer.part == "down") {
+    const bool first = name.starts_with("w13") || name == "b13" ||
+                       name.starts_with("a1_") ||
+                       name.starts_with("activation_");
+    const bool second = name.starts_with("w2") || name == "b2" ||
+                        name.starts_with("a2_") || name == "constant_experts" ||
+                        name == "post_expert_norm";
+    return layer.part == "gate_up" ? first : second;
+  }
   if (layer.part == "quantize" && name == "a1_scale")
     return true;
   const bool routes = layer.part == "route" ||
@@ -318,12 +327,14 @@ static void readStored(const Layer &layer, const WeightShape &shape,
 /// prefix of the names.
 static void quantize(const Layer &layer, HostWeights &weights,
                      const std::string &whose = "") {
-  if (!layer.storedWeightType || !layer.part.empty())
+  if (!layer.storedWeightType)
     return;
   if (layer.sharedIntermediate > 0)
     quantize(layer.sharedMlp(), weights, std::string(kOfShared));
   for (const bool first : {true, false}) {
     const std::string name = whose + (first ? "w13" : "w2");
+    if (!weights.arrays.contains(name)) // a part may lack it
+      continue;
     HostArray &floats = weights.arrays.at(name);
     const int64_t experts = layer.localExperts;
     const int64_t each = floats.bytes / experts;

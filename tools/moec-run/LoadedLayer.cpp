@@ -181,7 +181,8 @@ Result<DeviceInputs> LoadedLayer::upload(const HostInputs &inputs,
         {"gate_up_addend", inputs.gateUpAddend, given.gateUpAddend},
         {"down_addend", inputs.downAddend, given.downAddend},
         {"residual", inputs.residual, given.residual},
-        {"partials", inputs.partials, given.partials}})
+        {"partials", inputs.partials, given.partials},
+        {"intermediate", inputs.intermediate, given.intermediate}})
     if (row.matrix.data)
       TRY(add(row.name, row.array.data.get(), row.array.bytes,
               row.choosesType ? row.matrix.element->name : ""));
