@@ -151,14 +151,11 @@ std::optional<Schedule> compiler::knownGood(const MatmulProblem &problem,
                                             const Engines &engines,
                                             const Hardware &hardware) {
   for (bool behindOthers : {false, true})
-    for (const Engine *engine : allEngines()) {
-      if (std::ranges::find(engines, engine) == engines.end())
-        continue;
+    for (const Engine *engine : engines)
       for (const GoodSchedule &good : engine->goodSchedules(problem, hardware))
         if (good.behindOthers == behindOthers &&
             !whyIllegal(problem, good.schedule, hardware))
           return good.schedule;
-    }
   return std::nullopt;
 }
 
