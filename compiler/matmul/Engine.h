@@ -259,8 +259,8 @@ std::optional<std::string> whyIllegal(const MatmulProblem &problem,
                                       const Schedule &schedule,
                                       const Hardware &hardware);
 
-/// Returns the first good schedule (source "default") that is legal, of the first
-/// of `engines` that has one, or nullopt.
+/// Returns the first good schedule (source "default") that is legal, of the
+/// first of `engines` that has one, or nullopt.
 std::optional<Schedule> knownGood(const MatmulProblem &problem,
                                   const Engines &engines,
                                   const Hardware &hardware);

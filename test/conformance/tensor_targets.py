@@ -6,8 +6,9 @@
   tensor_targets.py --bin=build/bin --work=build/targets [--all] [--only=MODEL,MODEL] [--table=FILE]
 
 Each model of MODELS, with --all each of examples/models, is compiled in each scheme of SCHEMES for sm_100f. A matmul of engine tcgen05 must
-have four multiplies in its text, which are those of a stage: a tile has as many as its stages have steps. It commits a stage and a tile, has no
-spill, and calls nothing in its loop: ptxas adds calls that trap where tensor memory is misused, and a division calls its slow path. A package may take MOST_SECONDS of processor time, which is 3 s of 16 cores. --table writes what was seen in Markdown.
+have four multiplies in its text, which are those of a stage: a tile has as many as its stages have steps. It commits a stage and a tile, and
+has no spill. It calls no function but those that ptxas adds to trap where tensor memory is misused, and the slow path of a division. Each package has
+kernels of the engine, and may take MOST_SECONDS of processor time, which is 3 s of 16 cores. --table writes what was seen in Markdown.
 """
 
 import argparse
@@ -35,7 +36,7 @@ MOST_SECONDS = 3 * 16
 STEPS = 4
 # The low 11 bits of the opcodes of multiplies into tensor memory.
 MULTIPLY = 0x5ea
-# Functions that a kernel may call outside of its loop.
+# Names of the functions that a kernel calls, and those that it may call.
 CALLED = re.compile(rb"\$__internal_\d+_\$(__cuda_\w+)")
 ALLOWED = re.compile(r"__cuda_sm10x_tcgen05_guardrail_trap_|__cuda_sm3x_div_rn_noftz_f32_slowpath")
 
@@ -85,6 +86,8 @@ def measure(tools, library, folder, model, scheme):
             largest = max(largest, *map(int, re.findall(r"Used (\d+) registers", log)), 0)
             faults += [f"{model} {scheme} {name}: {fault}" for fault in faults_of(cubin, log, ptx, source)]
     shutil.rmtree(folder)
+    if not multiplying:
+        faults.append(f"{model} {scheme}: no kernel of engine tcgen05")
     if seconds > MOST_SECONDS:
         faults.append(f"{model} {scheme}: {seconds:.1f} s of processor time, more than {MOST_SECONDS}")
     return (model, scheme, str(kernels), str(multiplying), str(largest), f"{seconds:.1f}"), faults
