@@ -125,7 +125,7 @@ MatmulProblem compiler::problemOf(moe::GroupedMatmulOp matmul,
   auto program = matmul->getParentOfType<moe::ProgramOp>();
   if (matmul.getRealization() == moe::Realization::Native &&
       matmul.getLhsDescriptor() && matmul.getRhsDescriptor() &&
-      !(program && program.getLayerOp().getInputQuantized()))
+      !(program && program.getInput("x_scale")))
     problem.powerGroups = moe::havePowerGroups(*matmul.getLhsDescriptor(),
                                                *matmul.getRhsDescriptor());
   // For block-scaled operands, sizes along k are in bytes.
