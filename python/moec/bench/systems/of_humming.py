@@ -60,9 +60,7 @@ class Linear:
             }  # fmt: skip
             tensors = {"weight_packed": matrix.codes.view(torch.int32), "weight_scale": matrix.scale}
         activations = dict(ACTIVATIONS.get(case.scheme, {})) or None
-        self.layer = HummingLayer(
-            rows, columns, config, activations, num_experts=case.experts, torch_dtype=torch.bfloat16
-        ).cuda()
+        self.layer = HummingLayer(rows, columns, config, activations, num_experts=case.experts, torch_dtype=torch.bfloat16).cuda()
         self.layer.load_from_tensors(tensors)
         self.layer.transform()
         self.tuning = get_heuristics_config(layer_config=self.layer.humming_metas[""], gemm_type="indexed")
