@@ -252,7 +252,7 @@ def test_systems_say_what_they_have() -> None:
     assert len({each.name for each in SYSTEMS}) == len(SYSTEMS)
     case = Case("", "fp8_block", 8, 0, 8, 2, 256, 128, True)
     served = {each.name for each in SYSTEMS if not each.refusal(case)}
-    assert served == {"vllm", "deepgemm", "sglang", "flashinfer", "trtllm"}
+    assert served == {"vllm", "deepgemm", "humming", "sglang", "flashinfer", "trtllm"}
 
 
 @pytest.mark.parametrize(

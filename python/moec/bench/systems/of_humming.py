@@ -82,8 +82,8 @@ class Linear:
     ) -> Tensor:
         ids, experts, padded = places
         return self.layer(
-            rows, input_scale=scale, sorted_ids=ids, expert_ids=experts, num_tokens_padded=padded, top_k=top_k, valid_shape_m=pairs,
-            compute_config=self.words[0], tuning_config=self.words[1],
+            rows, input_scale=scale, sorted_ids=ids, expert_ids=experts, num_tokens_padded=padded, top_k=top_k,
+            valid_shape_m=pairs, compute_config=self.words[0], tuning_config=self.words[1],
         )  # fmt: skip
 
 
