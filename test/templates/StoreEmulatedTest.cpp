@@ -84,8 +84,9 @@ std::vector<uint16_t> storeAll(const std::vector<float> &values, int rows,
   for (int first = 0; first < Tile::kColumns; first += Tile::kTileColumns) {
     stage(values, rows, first);
     warps::run(C::kThreads, [&] {
-      moe::storeEmulated<C, Tile>(0, rows, first, args.data,
-                                  moe::inverseOfScale<C>(args, false));
+      moe::storeEmulated<C, Tile, C::kThreads>(
+          int(threadIdx.x), 0, rows, first, args.data,
+          moe::inverseOfScale<C>(args, false));
     });
   }
   return stored;
@@ -167,9 +168,9 @@ void compareCodes(const char *element, const reference::Scaling &scaling,
   for (int first = 0; first < Tile::kColumns; first += Tile::kTileColumns) {
     stage(values, rows, first);
     warps::run(C::kThreads, [&] {
-      moe::storeEmulated<C, Tile>(0, rows, first, args.data,
-                                  moe::inverseOfScale<C>(args, false),
-                                  args.scale);
+      moe::storeEmulated<C, Tile, C::kThreads>(
+          int(threadIdx.x), 0, rows, first, args.data,
+          moe::inverseOfScale<C>(args, false), args.scale);
     });
   }
   for (int row = 0; row < rows; ++row) {
