@@ -163,8 +163,10 @@ TEST(Quantization, CompressedTensorsThatNoSchemeHas) {
   const auto groups = [](int size) {
     return args("float", 8, "group", {{"group_size", size}, {"dynamic", true}});
   };
+  EXPECT_EQ(read(compressed("mxfp4-pack-quantized", mxfp4, groups(64))),
+            "f8E4M3FN [1, 64] f32 dynamic x f4E2M1FN [1, 32] f8E8M0FNU");
   EXPECT_EQ(read(compressed("mxfp4-pack-quantized", mxfp4, groups(128))),
-            "f8E4M3FN [1, 128] f32 dynamic x f4E2M1FN [1, 32] f8E8M0FNU");
+            "mxfp4_fp8_block");
   EXPECT_EQ(read(compressed("mxfp4-pack-quantized", mxfp4, groups(32))),
             "mxfp4_mxfp8");
   EXPECT_EQ(

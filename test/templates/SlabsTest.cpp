@@ -93,8 +93,8 @@ TEST(Slabs, ALanesRegistersForBytes) {
             const int row = 16 * warp + lane / 4 + part % 2 * 8;
             const int column = 32 * step + lane % 4 * 4 + i + part / 2 * 16;
             const int word = warp * 256 + step / 2 * 128 + lane * 4 +
-                             step % 2 * 2 + part / 2;
+                             step % 2 * 2 + part % 2;
             EXPECT_EQ((Slabs<4, 8>::bit(row, column, 128)),
-                      word * 32 + 8 * i + 4 * (part % 2));
+                      word * 32 + 8 * i + 4 * (part / 2));
           }
 }
