@@ -90,6 +90,12 @@ class MoecBench(Programs):
             self.assertAlmostEqual(mean * repeats, round(mean * repeats))
         self.assertLessEqual(max(one, two, three), 6)
 
+    def test_pairs_and_flops_of_several_repeats_are_means(self):
+        for repeats in (1, 3):
+            cell = self.cells("--tokens=5", f"--repeats={repeats}")[0]
+            self.assertAlmostEqual(cell["local_pairs"], 5 * LAYER["top_k"])
+            self.assertAlmostEqual(cell["flops"], 6 * 5 * LAYER["top_k"] * LAYER["hidden_size"] * LAYER["intermediate_size"])
+
     def test_seeds(self):
         touched = [[cell["touched_experts"] for cell in self.cells("--tokens=2,3,4", f"--seed={seed}")] for seed in (1, 1, 2, 3, 4)]
         self.assertEqual(touched[0], touched[1])
