@@ -152,7 +152,7 @@ TEST(Parts, OptionsOfMatmulsAreRefused) {
        {std::pair(R"({"arch": "sm_80", "part": "route", "engine": "simt"})",
                   "expected neither, got engine 'simt'"),
         {R"({"arch": "sm_80", "part": "sort"})",
-         "--part=sort: expected route, quantize or finalize"},
+         "--part=sort: expected route, quantize, gate_up, down, finalize"},
         {R"({"arch": "sm_80", "part": "finalize", "accumulate": "fast"})",
          "--accumulate: expected none with --part=finalize, which has no "
          "matmul"},
